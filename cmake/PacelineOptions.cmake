@@ -1,0 +1,27 @@
+# Language level, warnings, sanitizers and build-wide switches.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+
+option(PACELINE_WERROR "Treat warnings as errors" ON)
+option(PACELINE_WITH_OPENVINO "Build compiler, engines and the programs (off under tsan: OpenVINO and TBB are not instrumented)" ON)
+option(PACELINE_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
+set(PACELINE_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
+
+add_library(paceline_options INTERFACE)
+target_compile_options(paceline_options INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion
+                                                  -Wnon-virtual-dtor -Woverloaded-virtual)
+target_include_directories(paceline_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
+if(PACELINE_WERROR)
+  target_compile_options(paceline_options INTERFACE -Werror)
+endif()
+if(PACELINE_SANITIZE)
+  add_compile_options(-fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${PACELINE_SANITIZE})
+endif()
+if(PACELINE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

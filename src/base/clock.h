@@ -1,0 +1,41 @@
+// Time comes in through an interface, so that pure code and tests never wait for a real clock.
+#pragma once
+
+#include <chrono>
+
+namespace paceline {
+
+using Duration = std::chrono::steady_clock::duration;
+using TimePoint = std::chrono::steady_clock::time_point;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint now() const = 0;
+};
+
+/// The machine's monotonic clock. Thread-safe.
+class SteadyClock final : public Clock {
+ public:
+  TimePoint now() const override { return std::chrono::steady_clock::now(); }
+};
+
+/// A point in time that every blocking call takes; each hop gets what is left of it.
+class Deadline {
+ public:
+  static Deadline after(Duration duration, TimePoint now = std::chrono::steady_clock::now()) {
+    return Deadline(now + duration);
+  }
+  explicit Deadline(TimePoint at) : at_(at) {}
+
+  TimePoint at() const { return at_; }
+  bool has_passed(TimePoint now = std::chrono::steady_clock::now()) const { return now >= at_; }
+  Duration left(TimePoint now = std::chrono::steady_clock::now()) const {
+    return now >= at_ ? Duration::zero() : at_ - now;
+  }
+
+ private:
+  TimePoint at_;
+};
+
+}  // namespace paceline

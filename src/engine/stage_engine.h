@@ -1,0 +1,83 @@
+// One stage on one device: rows of a step in, boundary tensors or logits out.
+//
+// Engine-neutral: a step names sequences, past lengths, new rows and logical blocks; each engine
+// translates them to its own addressing (paged block tables now; NPU slots and states later).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/element_type.h"
+#include "base/error.h"
+#include "base/ids.h"
+#include "base/profile.h"
+
+namespace paceline::engine {
+
+/// A named tensor that crosses a stage boundary; axis 0 is the step's rows.
+struct BoundarySpec {
+  std::string name;
+  ElementType type = ElementType::kF32;
+  std::vector<std::uint64_t> row_shape;  ///< the shape of one row, e.g. [hidden]
+  std::uint64_t row_bytes() const;
+  friend bool operator==(const BoundarySpec&, const BoundarySpec&) = default;
+};
+
+/// The rows that one sequence has in a step.
+struct SequenceRows {
+  SequenceId sequence;
+  std::uint32_t past_tokens = 0;         ///< tokens already in the KV cache
+  std::uint32_t new_tokens = 0;          ///< rows of this step, at positions past_tokens...
+  std::vector<BlockId> blocks;           ///< logical blocks covering past + new tokens, in order
+  std::vector<std::uint32_t> sampled_rows;  ///< of this sequence's rows, whose logits are wanted
+};
+
+struct StageBatch {
+  std::vector<SequenceRows> sequences;
+  std::vector<std::int64_t> tokens;  ///< one per row; only the first stage reads them
+  /// Boundary inputs of stages after the first, in input_boundary() order: rows x row_bytes.
+  std::vector<std::span<const std::byte>> boundaries;
+};
+
+/// Views into the engine's own memory, valid until its next run().
+struct StageOutput {
+  std::vector<std::span<const std::byte>> boundaries;  ///< in output_boundary() order
+  /// Last stage: f32 logits, one row of vocabulary_size per sampled row, in the batch's order.
+  std::span<const float> logits;
+};
+
+struct StageOptions {
+  std::filesystem::path package;
+  LayerRange layers;
+  Profile profile = Profile::kFast;
+  std::uint32_t threads = 0;            ///< 0: the device's choice
+  std::uint32_t kv_blocks = 0;          ///< logical blocks of KV to hold
+  std::uint32_t logical_block_tokens = 32;
+};
+
+struct StageInfo {
+  LayerRange layers;
+  bool is_first = false;
+  bool is_last = false;
+  std::uint64_t vocabulary_size = 0;  ///< last stage only
+  std::uint64_t weight_bytes = 0;     ///< of the package that this stage reads
+  std::uint64_t kv_bytes_per_token = 0;
+  std::vector<BoundarySpec> input_boundary;   ///< empty for the first stage
+  std::vector<BoundarySpec> output_boundary;  ///< empty for the last stage
+};
+
+/// Thread-compatible: one run() at a time.
+class StageEngine {
+ public:
+  virtual ~StageEngine() = default;
+  virtual const StageInfo& info() const = 0;
+  /// Bad batches (unknown blocks, wrong sizes) give kInvalidArgument and change nothing.
+  virtual Result<StageOutput> run(const StageBatch& batch) = 0;
+};
+
+}  // namespace paceline::engine

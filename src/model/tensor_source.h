@@ -1,0 +1,46 @@
+// What every reader of a published model gives: a configuration, a vocabulary and named tensors.
+//
+// Readers (GGUF now, safetensors later) are safe against hostile files: each length is checked
+// against the file before anything is allocated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace paceline::model {
+
+/// Storage of a tensor's elements; the block types are those of ggml.
+enum class TensorType { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ4_K, kQ6_K };
+
+/// e.g. "Q4_1"
+std::string_view to_string(TensorType type);
+/// Elements per block (1 where elements are stored singly), along the last dimension.
+std::size_t block_elements(TensorType type);
+std::size_t block_bytes(TensorType type);
+
+struct TensorInfo {
+  std::string name;  ///< as the source has it, e.g. "blk.0.attn_q.weight"
+  TensorType type = TensorType::kF32;
+  std::vector<std::uint64_t> shape;  ///< row-major: [rows, columns], the contiguous one last
+  std::uint64_t size_bytes = 0;
+};
+
+/// Named tensors of one model. Thread-safe to read.
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+  virtual std::span<const TensorInfo> tensors() const = 0;
+  /// The tensor's stored bytes, in blocks along rows; valid as long as the source.
+  virtual std::span<const std::byte> bytes(const TensorInfo& tensor) const = 0;
+
+  /// kNotFound names the tensor.
+  Result<const TensorInfo*> find(std::string_view name) const;
+};
+
+}  // namespace paceline::model

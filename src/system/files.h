@@ -1,0 +1,59 @@
+// Files of the local machine: bounded reads, read-only mappings, and results that appear whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+
+namespace paceline::system {
+
+/// The whole file as text; refused where it holds more than `max_bytes`.
+Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t max_bytes);
+
+/// Writes PATH.partial, syncs it, and renames it over PATH.
+Status write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+/// A read-only memory mapping of a whole file. Thread-safe to read; move-only.
+/// Holes of a sparse file read as zeros and cost no memory until touched.
+class MappedFile {
+ public:
+  static Result<MappedFile> open(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  MappedFile(std::filesystem::path path, const std::byte* data, std::size_t size);
+  std::filesystem::path path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// A directory that appears at its final path only by commit(); what is not committed is removed.
+/// Lifecycle: create -> write files into path() -> commit(). Thread-compatible.
+class AtomicDirectory {
+ public:
+  /// Makes TARGET.partial-PID beside `target`; kAlreadyExists where `target` exists.
+  static Result<AtomicDirectory> create(const std::filesystem::path& target);
+  AtomicDirectory(AtomicDirectory&& other) noexcept;
+  AtomicDirectory& operator=(AtomicDirectory&&) = delete;
+  ~AtomicDirectory();
+
+  const std::filesystem::path& path() const { return partial_; }
+  /// Syncs every file, then renames the directory to its target.
+  Status commit();
+
+ private:
+  AtomicDirectory(std::filesystem::path target, std::filesystem::path partial);
+  std::filesystem::path target_;
+  std::filesystem::path partial_;
+};
+
+}  // namespace paceline::system
