@@ -31,22 +31,33 @@ struct BoundarySpec {
 /// The rows that one sequence has in a step.
 struct SequenceRows {
   SequenceId sequence;
-  std::uint32_t past_tokens = 0;         ///< tokens already in the KV cache
-  std::uint32_t new_tokens = 0;          ///< rows of this step, at positions past_tokens...
-  std::vector<BlockId> blocks;           ///< logical blocks covering past + new tokens, in order
-  std::vector<std::uint32_t> sampled_rows;  ///< of this sequence's rows, whose logits are wanted
+  std::uint32_t past_tokens = 0;  ///< tokens already in the KV cache
+  std::uint32_t new_tokens = 0;   ///< rows of this step, at positions past_tokens...
+  /// Logical blocks in order; at least as many as past + new tokens need.
+  std::vector<BlockId> blocks;
+  /// Of this sequence's rows, those whose logits are wanted; ascending.
+  std::vector<std::uint32_t> sampled_rows;
+};
+
+/// Copies a logical block's KV before the step's rows are computed (copy on write).
+struct BlockCopy {
+  BlockId from;
+  BlockId to;
 };
 
 struct StageBatch {
+  std::vector<BlockCopy> copies;
   std::vector<SequenceRows> sequences;
   std::vector<std::int64_t> tokens;  ///< one per row; only the first stage reads them
-  /// Boundary inputs of stages after the first, in input_boundary() order: rows x row_bytes.
+  /// Boundary inputs of stages after the first, in input_boundary order: rows x row_bytes.
   std::vector<std::span<const std::byte>> boundaries;
+
+  std::size_t rows() const;
 };
 
 /// Views into the engine's own memory, valid until its next run().
 struct StageOutput {
-  std::vector<std::span<const std::byte>> boundaries;  ///< in output_boundary() order
+  std::vector<std::span<const std::byte>> boundaries;  ///< in output_boundary order
   /// Last stage: f32 logits, one row of vocabulary_size per sampled row, in the batch's order.
   std::span<const float> logits;
 };
@@ -55,8 +66,8 @@ struct StageOptions {
   std::filesystem::path package;
   LayerRange layers;
   Profile profile = Profile::kFast;
-  std::uint32_t threads = 0;            ///< 0: the device's choice
-  std::uint32_t kv_blocks = 0;          ///< logical blocks of KV to hold
+  std::uint32_t threads = 0;    ///< 0: the device's choice
+  std::uint32_t kv_blocks = 0;  ///< logical blocks of KV to hold
   std::uint32_t logical_block_tokens = 32;
 };
 
@@ -64,9 +75,9 @@ struct StageInfo {
   LayerRange layers;
   bool is_first = false;
   bool is_last = false;
-  std::uint64_t vocabulary_size = 0;  ///< last stage only
-  std::uint64_t weight_bytes = 0;     ///< of the package that this stage reads
-  std::uint64_t kv_bytes_per_token = 0;
+  std::uint64_t vocabulary_size = 0;          ///< last stage only
+  std::uint64_t weight_bytes = 0;             ///< of the package's constants that this stage reads
+  std::uint64_t kv_bytes = 0;                 ///< of all its KV blocks
   std::vector<BoundarySpec> input_boundary;   ///< empty for the first stage
   std::vector<BoundarySpec> output_boundary;  ///< empty for the last stage
 };

@@ -1,0 +1,36 @@
+// Where OpenVINO's exceptions become errors.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+
+namespace paceline::engine {
+
+/// Runs `function` and gives its value, or an Error of "CONTEXT: first line of the exception".
+template <typename Function>
+auto openvino_call(std::string_view context, Function&& function)
+    -> Result<decltype(std::forward<Function>(function)())> {
+  using Value = decltype(std::forward<Function>(function)());
+  try {
+    if constexpr (std::is_void_v<Value>) {
+      std::forward<Function>(function)();
+      return {};
+    } else {
+      return std::forward<Function>(function)();
+    }
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kResourceExhausted, "{}: out of memory", context);
+  } catch (const std::exception& exception) {
+    std::string text = exception.what();
+    for (char& letter : text) {
+      if (letter == '\n') letter = ' ';
+    }
+    return fail(ErrorCode::kInternal, "{}: {}", context, text.substr(0, 600));
+  }
+}
+
+}  // namespace paceline::engine

@@ -1,0 +1,289 @@
+#include "engine/paged_engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <openvino/op/constant.hpp>
+#include <openvino/runtime/core.hpp>
+
+#include "cut/cut.h"
+#include "engine/device_properties.h"
+#include "engine/openvino_call.h"
+#include "engine/paged_graph.h"
+#include "engine/paged_inputs.h"
+
+namespace paceline::engine {
+namespace {
+
+bool is_cache(const std::string& name) {
+  return name.starts_with("key_cache.") || name.starts_with("value_cache.");
+}
+
+Result<ElementType> element_type(const ov::element::Type& type) {
+  if (type == ov::element::f32) return ElementType::kF32;
+  if (type == ov::element::f16) return ElementType::kF16;
+  if (type == ov::element::bf16) return ElementType::kBF16;
+  return fail(ErrorCode::kUnimplemented, "a boundary tensor of type {} cannot travel",
+              type.get_type_name());
+}
+
+/// A port's shape without its leading rows; [N, 1, H] and [N, H] both have rows of [H].
+Result<BoundarySpec> boundary_spec(const ov::Output<const ov::Node>& port, const char* name) {
+  BoundarySpec spec;
+  spec.name = name;
+  PACELINE_ASSIGN_OR_RETURN(spec.type, element_type(port.get_element_type()));
+  const ov::Dimension width = *port.get_partial_shape().rbegin();
+  if (width.is_dynamic()) {
+    return fail(ErrorCode::kUnimplemented, "boundary tensor {} has a row of dynamic size", name);
+  }
+  spec.row_shape = {static_cast<std::uint64_t>(width.get_length())};
+  return spec;
+}
+
+std::uint64_t constant_bytes(const ov::Model& model) {
+  std::uint64_t bytes = 0;
+  for (const auto& node : model.get_ops()) {
+    if (const auto constant = ov::as_type_ptr<ov::op::v0::Constant>(node)) {
+      bytes += constant->get_byte_size();
+    }
+  }
+  return bytes;
+}
+
+template <typename T>
+ov::Tensor view(ov::element::Type type, std::vector<T>& values) {
+  return ov::Tensor(type, ov::Shape{values.size()}, values.data());
+}
+
+class PagedEngine final : public StageEngine {
+ public:
+  PagedEngine(StageInfo info, bool pad_single, ov::CompiledModel model)
+      : info_(std::move(info)), pad_single_(pad_single), model_(std::move(model)) {}
+
+  Status allocate_caches(const StageOptions& options);
+  const StageInfo& info() const override { return info_; }
+  Result<StageOutput> run(const StageBatch& batch) override;
+
+ private:
+  Status check_sizes(const StageBatch& batch) const;
+  void copy_blocks(std::span<const BlockCopy> copies);
+  void bind(PagedInputs& inputs);
+  void bind_boundary(const StageBatch& batch, std::size_t padded_rows);
+  void set(const char* name, const ov::Tensor& tensor);
+  StageOutput output(const PagedInputs& inputs);
+
+  StageInfo info_;
+  bool pad_single_;
+  PagedAddressing addressing_;
+  ov::CompiledModel model_;
+  ov::InferRequest request_;
+  std::map<std::string, ov::Tensor> caches_;
+  std::vector<std::byte> padded_boundary_;
+};
+
+Status PagedEngine::allocate_caches(const StageOptions& options) {
+  addressing_.logical_block_tokens = options.logical_block_tokens;
+  addressing_.kv_blocks = options.kv_blocks;
+  request_ = model_.create_infer_request();
+  for (const auto& input : model_.inputs()) {
+    const std::string name = input.get_any_name();
+    if (!is_cache(name)) continue;
+    const ov::PartialShape& shape = input.get_partial_shape();
+    // Keys by channel add rows of scales to a block; values always have one row per token.
+    if (name.starts_with("value_cache.")) {
+      const auto block_tokens = static_cast<std::uint32_t>(shape[2].get_length());
+      if (options.logical_block_tokens % block_tokens != 0) {
+        return fail(ErrorCode::kInvalidArgument,
+                    "a logical block of {} tokens is no multiple of the engine's {}",
+                    options.logical_block_tokens, block_tokens);
+      }
+      addressing_.blocks_per_logical = options.logical_block_tokens / block_tokens;
+    }
+  }
+  const std::size_t blocks = std::size_t{options.kv_blocks + 1} * addressing_.blocks_per_logical;
+  for (const auto& input : model_.inputs()) {
+    const std::string name = input.get_any_name();
+    if (!is_cache(name)) continue;
+    ov::Shape shape = {blocks};
+    for (std::size_t axis = 1; axis < input.get_partial_shape().size(); ++axis) {
+      shape.push_back(static_cast<std::size_t>(input.get_partial_shape()[axis].get_length()));
+    }
+    const ov::Tensor tensor(input.get_element_type(), shape);
+    info_.kv_bytes += tensor.get_byte_size();
+    request_.set_tensor(input, tensor);
+    caches_.emplace(name, tensor);
+  }
+  return {};
+}
+
+Status PagedEngine::check_sizes(const StageBatch& batch) const {
+  const std::size_t rows = batch.rows();
+  if (info_.is_first) {
+    if (batch.tokens.size() != rows) {
+      return fail(ErrorCode::kInvalidArgument, "the step has {} tokens for {} rows",
+                  batch.tokens.size(), rows);
+    }
+    return {};
+  }
+  if (batch.boundaries.size() != info_.input_boundary.size()) {
+    return fail(ErrorCode::kInvalidArgument, "the step has {} boundary tensors, {} are expected",
+                batch.boundaries.size(), info_.input_boundary.size());
+  }
+  for (std::size_t index = 0; index < batch.boundaries.size(); ++index) {
+    const std::uint64_t expected = rows * info_.input_boundary[index].row_bytes();
+    if (batch.boundaries[index].size() != expected) {
+      return fail(ErrorCode::kInvalidArgument, "boundary tensor {} has {} bytes, {} are expected",
+                  info_.input_boundary[index].name, batch.boundaries[index].size(), expected);
+    }
+  }
+  return {};
+}
+
+void PagedEngine::copy_blocks(std::span<const BlockCopy> copies) {
+  for (const BlockCopy& copy : copies) {
+    for (auto& [name, tensor] : caches_) {
+      const std::size_t bytes =
+          tensor.get_byte_size() / tensor.get_shape()[0] * addressing_.blocks_per_logical;
+      auto* data = static_cast<std::byte*>(tensor.data());
+      std::memmove(data + copy.to.value() * bytes, data + copy.from.value() * bytes, bytes);
+    }
+  }
+}
+
+void PagedEngine::set(const char* name, const ov::Tensor& tensor) {
+  for (const auto& input : model_.inputs()) {
+    if (input.get_names().contains(name)) request_.set_tensor(input, tensor);
+  }
+}
+
+void PagedEngine::bind(PagedInputs& inputs) {
+  if (info_.is_first) set("input_ids", view(ov::element::i64, inputs.input_ids));
+  set("position_ids", view(ov::element::i64, inputs.position_ids));
+  set("past_lens", view(ov::element::i32, inputs.past_lens));
+  set("subsequence_begins", view(ov::element::i32, inputs.subsequence_begins));
+  set("block_indices", view(ov::element::i32, inputs.block_indices));
+  set("block_indices_begins", view(ov::element::i32, inputs.block_indices_begins));
+  set("max_context_len", ov::Tensor(ov::element::i32, ov::Shape{}, &inputs.max_context_len));
+  if (info_.is_last) set(kSampledRowsInput, view(ov::element::i64, inputs.sampled_rows));
+}
+
+void PagedEngine::bind_boundary(const StageBatch& batch, std::size_t padded_rows) {
+  for (const auto& input : model_.inputs()) {
+    if (!input.get_names().contains(cut::kBoundaryInput)) continue;
+    std::span<const std::byte> bytes = batch.boundaries.front();
+    if (padded_rows > batch.rows()) {
+      padded_boundary_.assign(padded_rows * info_.input_boundary.front().row_bytes(), std::byte{0});
+      std::copy(bytes.begin(), bytes.end(), padded_boundary_.begin());
+      bytes = padded_boundary_;
+    }
+    ov::Shape shape = {padded_rows};
+    for (std::size_t axis = 1; axis + 1 < input.get_partial_shape().size(); ++axis) {
+      shape.push_back(1);
+    }
+    shape.push_back(info_.input_boundary.front().row_shape.front());
+    // The plugin only reads its inputs.
+    request_.set_tensor(
+        input, ov::Tensor(input.get_element_type(), shape, const_cast<std::byte*>(bytes.data())));
+  }
+}
+
+StageOutput PagedEngine::output(const PagedInputs& inputs) {
+  StageOutput result;
+  const ov::Tensor tensor = request_.get_output_tensor(0);
+  const auto* data = static_cast<const std::byte*>(tensor.data());
+  if (info_.is_last) {
+    const std::size_t samples = inputs.sampled_rows.size() - inputs.padding_samples;
+    result.logits = {reinterpret_cast<const float*>(data), samples * info_.vocabulary_size};
+  } else {
+    const std::size_t rows = inputs.position_ids.size() - inputs.padding_rows;
+    result.boundaries.push_back({data, rows * info_.output_boundary.front().row_bytes()});
+  }
+  return result;
+}
+
+Result<StageOutput> PagedEngine::run(const StageBatch& batch) {
+  PACELINE_RETURN_IF_ERROR(check_sizes(batch));
+  for (const BlockCopy& copy : batch.copies) {
+    if (std::max(copy.from, copy.to).value() >= addressing_.kv_blocks) {
+      return fail(ErrorCode::kInvalidArgument, "a block copy {} -> {} is outside of {} KV blocks",
+                  copy.from.value(), copy.to.value(), addressing_.kv_blocks);
+    }
+  }
+  PACELINE_ASSIGN_OR_RETURN(PagedInputs inputs, make_paged_inputs(batch, addressing_, pad_single_));
+  StageOutput result;
+  PACELINE_RETURN_IF_ERROR(openvino_call("inference", [&] {
+    copy_blocks(batch.copies);
+    bind(inputs);
+    if (!info_.is_first) bind_boundary(batch, inputs.position_ids.size());
+    request_.infer();
+    result = output(inputs);
+  }));
+  return result;
+}
+
+Result<StageInfo> stage_info(const ov::CompiledModel& model, LayerRange layers,
+                             std::uint32_t total_layers) {
+  StageInfo info;
+  info.layers = layers;
+  info.is_first = layers.begin == 0;
+  info.is_last = layers.end == total_layers;
+  for (const auto& input : model.inputs()) {
+    if (info.is_first || !input.get_names().contains(cut::kBoundaryInput)) continue;
+    PACELINE_ASSIGN_OR_RETURN(auto spec, boundary_spec(input, cut::kBoundaryOutput));
+    info.input_boundary.push_back(std::move(spec));
+  }
+  PACELINE_ASSIGN_OR_RETURN(auto out, [&]() -> Result<BoundarySpec> {
+    if (!info.is_last) return boundary_spec(model.output(0), cut::kBoundaryOutput);
+    BoundarySpec logits;
+    logits.row_shape = {
+        static_cast<std::uint64_t>(model.output(0).get_partial_shape().rbegin()->get_length())};
+    return logits;
+  }());
+  if (info.is_last) {
+    info.vocabulary_size = out.row_shape.front();
+  } else {
+    info.output_boundary.push_back(std::move(out));
+  }
+  return info;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StageEngine>> make_paged_engine(std::shared_ptr<const ov::Model> decoder,
+                                                       const StageOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const auto analysis, cut::DecoderAnalysis::analyse(decoder));
+  PACELINE_ASSIGN_OR_RETURN(const auto stage, analysis.cut(options.layers));
+  ov::Core core;
+  const std::uint64_t weight_bytes = constant_bytes(*stage);
+  const std::uint64_t weight_group = weight_group_size(*stage);
+  PACELINE_RETURN_IF_ERROR(make_paged(stage, inference_precision(core, options.profile)));
+  PACELINE_ASSIGN_OR_RETURN(
+      auto compiled, openvino_call("compiling the stage", [&] {
+        return core.compile_model(
+            stage, "CPU", cpu_properties(core, options.profile, options.threads, weight_group));
+      }));
+  PACELINE_ASSIGN_OR_RETURN(auto info, stage_info(compiled, options.layers, analysis.layers()));
+  info.weight_bytes = weight_bytes;
+  auto engine = std::make_unique<PagedEngine>(std::move(info), options.profile == Profile::kExact,
+                                              std::move(compiled));
+  Status allocated;
+  PACELINE_RETURN_IF_ERROR(
+      openvino_call("allocating KV blocks", [&] { allocated = engine->allocate_caches(options); }));
+  if (!allocated) return fail(std::move(allocated).error());
+  return engine;
+}
+
+Result<std::unique_ptr<StageEngine>> load_paged_engine(const StageOptions& options) {
+  const auto path = options.package / "openvino_model.xml";
+  PACELINE_ASSIGN_OR_RETURN(auto model, openvino_call(path.string(), [&] {
+                              ov::Core core;
+                              return std::shared_ptr<const ov::Model>(core.read_model(
+                                  path.string(), std::string(), {ov::enable_mmap(true)}));
+                            }));
+  return make_paged_engine(std::move(model), options);
+}
+
+}  // namespace paceline::engine

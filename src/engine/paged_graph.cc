@@ -1,0 +1,103 @@
+#include "engine/paged_graph.h"
+
+#include <vector>
+
+#include <openvino/op/constant.hpp>
+#include <openvino/op/convert.hpp>
+#include <openvino/op/gather.hpp>
+#include <openvino/op/matmul.hpp>
+#include <openvino/op/parameter.hpp>
+#include <openvino/op/result.hpp>
+#include <openvino/pass/manager.hpp>
+#include <openvino/pass/sdpa_to_paged_attention.hpp>
+
+#include "cut/cut.h"
+#include "engine/openvino_call.h"
+
+namespace paceline::engine {
+namespace {
+
+using ov::op::v0::Constant;
+using ov::op::v0::Convert;
+using ov::op::v0::MatMul;
+using ov::op::v0::Parameter;
+using ov::op::v0::Result;
+
+bool has_name(const ov::Output<ov::Node>& output, const char* name) {
+  return output.get_names().contains(name);
+}
+
+/// The head: the MatMul that `logits` comes from through element-wise nodes only.
+std::shared_ptr<MatMul> find_head(const std::shared_ptr<ov::Node>& result) {
+  std::shared_ptr<ov::Node> node = result->get_input_node_shared_ptr(0);
+  while (node->get_input_size() > 0) {
+    if (auto matmul = ov::as_type_ptr<MatMul>(node)) return matmul;
+    node = node->get_input_node_shared_ptr(0);
+  }
+  return nullptr;
+}
+
+Status gather_before_head(const std::shared_ptr<ov::Model>& stage) {
+  const auto head = find_head(stage->get_results().front());
+  if (!head) {
+    return fail(ErrorCode::kUnimplemented, "{}: found no head (a MatMul before the logits)",
+                stage->get_friendly_name());
+  }
+  auto rows = std::make_shared<Parameter>(ov::element::i64, ov::PartialShape{-1});
+  rows->set_friendly_name(kSampledRowsInput);
+  rows->output(0).set_names({kSampledRowsInput});
+  const auto axis = Constant::create(ov::element::i64, ov::Shape{}, {0});
+  const auto gather = std::make_shared<ov::op::v8::Gather>(head->input_value(0), rows, axis);
+  head->input(0).replace_source_output(gather->output(0));
+  stage->add_parameters({rows});
+  return {};
+}
+
+/// Gives the boundary input the type of the wire; the stage computes on it as f32.
+void retype_input(const std::shared_ptr<ov::Model>& stage, ov::element::Type wire_type) {
+  for (const auto& parameter : stage->get_parameters()) {
+    if (!has_name(parameter->output(0), cut::kBoundaryInput)) continue;
+    const auto type = parameter->get_element_type();
+    if (type == wire_type) return;
+    const auto consumers = parameter->output(0).get_target_inputs();
+    parameter->set_element_type(wire_type);
+    parameter->validate_and_infer_types();
+    const auto convert = std::make_shared<Convert>(parameter, type);
+    for (auto consumer : consumers) consumer.replace_source_output(convert->output(0));
+  }
+}
+
+void retype_outputs(const std::shared_ptr<ov::Model>& stage, ov::element::Type wire_type) {
+  for (const auto& result : stage->get_results()) {
+    const ov::Output<ov::Node> source = result->input_value(0);
+    const bool is_boundary = has_name(source, cut::kBoundaryOutput);
+    const ov::element::Type type = is_boundary ? wire_type : ov::element::f32;
+    if (source.get_element_type() == type) continue;
+    const auto names = source.get_names();
+    const auto convert = std::make_shared<Convert>(source, type);
+    source.get_tensor().set_names({});
+    convert->output(0).set_names(names);
+    result->input(0).replace_source_output(convert->output(0));
+  }
+}
+
+}  // namespace
+
+Status make_paged(const std::shared_ptr<ov::Model>& stage, ov::element::Type wire_type) {
+  Status done;
+  auto surgery = openvino_call(stage->get_friendly_name(), [&] {
+    ov::pass::Manager manager;
+    manager.register_pass<ov::pass::SDPAToPagedAttention>();
+    manager.run_passes(stage);
+    const bool is_last =
+        !has_name(stage->get_results().front()->input_value(0), cut::kBoundaryOutput);
+    if (is_last) done = gather_before_head(stage);
+    retype_input(stage, wire_type);
+    retype_outputs(stage, wire_type);
+    stage->validate_nodes_and_infer_types();
+  });
+  if (!surgery) return fail(std::move(surgery).error());
+  return done;
+}
+
+}  // namespace paceline::engine
