@@ -22,9 +22,11 @@ struct DecoderConfig {
   float rms_norm_epsilon = 1e-5F;
   float rope_theta = 10000.0F;
   std::uint32_t rope_dimensions = 0;  ///< of head_size; the rest is passed through
+  float rope_linear_factor = 1.0F;    ///< positions are divided by it
   bool tied_head = false;             ///< the head is the embedding's matrix
 
-  std::int64_t bos_token_id = -1;  ///< -1: none
+  std::int64_t bos_token_id = -1;      ///< -1: none
+  std::int64_t padding_token_id = -1;  ///< -1: none
   std::vector<std::int64_t> eos_token_ids;
 };
 

@@ -40,7 +40,7 @@ class TensorSource {
   virtual std::span<const std::byte> bytes(const TensorInfo& tensor) const = 0;
 
   /// kNotFound names the tensor.
-  Result<const TensorInfo*> find(std::string_view name) const;
+  virtual Result<const TensorInfo*> find(std::string_view name) const;
 };
 
 }  // namespace paceline::model

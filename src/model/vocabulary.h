@@ -11,10 +11,11 @@ struct Vocabulary {
   std::string model;  ///< tokenizer.ggml.model: "gpt2" (byte-level BPE) or "llama" (SentencePiece)
   std::string pre;    ///< tokenizer.ggml.pre, e.g. "smollm"; empty: "default"
   std::vector<std::string> tokens;
-  std::vector<float> scores;             ///< SentencePiece only
-  std::vector<std::int32_t> token_types; ///< 1 normal, 2 unknown, 3 control, 4 user-defined, 6 byte
-  std::vector<std::string> merges;       ///< "left right", BPE only
-  std::int64_t bos_id = -1;              ///< -1: none
+  std::vector<float> scores;  ///< SentencePiece only
+  std::vector<std::int32_t>
+      token_types;                  ///< 1 normal, 2 unknown, 3 control, 4 user-defined, 6 byte
+  std::vector<std::string> merges;  ///< "left right", BPE only
+  std::int64_t bos_id = -1;         ///< -1: none
   std::int64_t eos_id = -1;
   std::int64_t unknown_id = -1;
   std::int64_t padding_id = -1;

@@ -1,0 +1,73 @@
+// A model published as a GGUF file: its metadata by key, its configuration, vocabulary and tensors.
+//
+// Reads versions 2 and 3, little-endian, single files; not split ones. Architectures are those
+// whose graph the compiler builds. gguf_parser.h checks the structure. Every error is one line that
+// names the file, the field, and what was expected.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "model/decoder_config.h"
+#include "model/gguf_parser.h"
+#include "model/tensor_source.h"
+#include "model/vocabulary.h"
+#include "system/files.h"
+
+namespace paceline::model {
+
+/// Lifecycle: open, then read; the tensors' bytes stay mapped as long as it lives. Thread-safe.
+class GgufFile final : public TensorSource {
+ public:
+  static Result<std::unique_ptr<GgufFile>> open(const std::filesystem::path& path);
+  /// The same from bytes in memory; `name` stands for the file in messages.
+  static Result<std::unique_ptr<GgufFile>> from_memory(std::string name,
+                                                       std::vector<std::byte> bytes);
+
+  std::span<const TensorInfo> tensors() const override { return contents_.tensors; }
+  std::span<const std::byte> bytes(const TensorInfo& tensor) const override;
+  Result<const TensorInfo*> find(std::string_view name) const override;
+
+  /// The name of the file as messages have it.
+  const std::string& name() const { return name_; }
+
+  bool has(std::string_view key) const { return contents_.values.contains(key); }
+  // Typed look-ups: kNotFound where the key is missing, kDataLoss where it is of another type.
+  /// Any integer type, not negative.
+  Result<std::uint64_t> unsigned_value(std::string_view key) const;
+  Result<float> float_value(std::string_view key) const;  ///< f32 or f64, finite
+  Result<bool> bool_value(std::string_view key) const;
+  Result<std::string> string_value(std::string_view key) const;
+  Result<std::vector<std::string>> string_array(std::string_view key) const;
+  Result<std::vector<float>> float_array(std::string_view key) const;       ///< of f32
+  Result<std::vector<std::int32_t>> int_array(std::string_view key) const;  ///< of i32 or u32
+
+  /// The configuration, checked to be coherent: sizes in sane ranges, heads that divide. Whether
+  /// the tensors fit it is the builder's to check. kUnimplemented names an architecture or a
+  /// feature that is not built.
+  Result<DecoderConfig> decoder_config() const;
+  Result<Vocabulary> vocabulary() const;
+
+ private:
+  using Storage = std::variant<system::MappedFile, std::vector<std::byte>>;
+  GgufFile(std::string name, Storage storage);
+  static Result<std::unique_ptr<GgufFile>> parse(std::string name, Storage storage);
+  Result<const GgufValue*> value(std::string_view key, std::string_view expected) const;
+  Result<const GgufValue*> array(std::string_view key, GgufType element_type) const;
+  [[nodiscard]] tl::unexpected<Error> wrong_type(std::string_view key, const GgufValue& value,
+                                                 std::string_view expected) const;
+
+  std::string name_;
+  Storage storage_;
+  std::span<const std::byte> file_;
+  GgufContents contents_;
+  std::unordered_map<std::string_view, std::size_t> index_;  ///< of tensors, by name
+};
+
+}  // namespace paceline::model

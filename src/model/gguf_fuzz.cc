@@ -1,0 +1,23 @@
+// Any bytes as a GGUF file: opened, then asked for all that a compilation asks for.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "model/dequantize.h"
+#include "model/gguf.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto* begin = reinterpret_cast<const std::byte*>(data);
+  const auto file =
+      paceline::model::GgufFile::from_memory("fuzz", std::vector<std::byte>(begin, begin + size));
+  if (!file) return 0;
+  (void)(*file)->decoder_config().has_value();
+  (void)(*file)->vocabulary().has_value();
+  for (const auto& tensor : (*file)->tensors()) {
+    const std::size_t elements = tensor.size_bytes / paceline::model::block_bytes(tensor.type) *
+                                 paceline::model::block_elements(tensor.type);
+    std::vector<float> values(elements);
+    paceline::model::dequantize(tensor.type, (*file)->bytes(tensor), values);
+  }
+  return 0;
+}

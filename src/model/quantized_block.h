@@ -1,0 +1,33 @@
+// One block of a ggml type taken apart into small integers and the numbers that scale them.
+//
+// Both users stand on it: dequantize.h (the reference in f32) and the compiler, which packs the
+// integers anew. The layouts are those of ggml's block structures.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "model/tensor_source.h"
+
+namespace paceline::model {
+
+/// value[i] = scale[i / group] * quant[i] + offset[i / group], group = group_elements(type).
+struct UnpackedBlock {
+  std::array<std::int8_t, 256> quants;
+  std::array<float, 16> scales;
+  std::array<float, 16> offsets;
+};
+
+/// True for the types that are stored in blocks of quants.
+bool is_quantized(TensorType type);
+/// Elements that share one scale: 32, or 16 of Q6_K. Only for quantized types.
+std::size_t group_elements(TensorType type);
+
+/// Takes one block of `type` (block_bytes(type) bytes, quantized types only) apart. Quants are
+/// -8..7 of Q4_0, 0..15 of Q4_1 and Q4_K, -32..31 of Q6_K and -128..127 of Q8_0. Scales and offsets
+/// are the file's: they may be infinite or NaN.
+void unpack_block(TensorType type, std::span<const std::byte> block, UnpackedBlock& result);
+
+}  // namespace paceline::model

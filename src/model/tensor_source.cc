@@ -1,0 +1,44 @@
+#include "model/tensor_source.h"
+
+#include <algorithm>
+#include <array>
+
+#include "model/foreign_text.h"
+
+namespace paceline::model {
+namespace {
+
+struct Row {
+  std::string_view name;
+  std::size_t elements;
+  std::size_t bytes;
+};
+// Indexed by the enumerator. Bytes per block as in ggml: an f16 scale (and minimum), then quants.
+constexpr std::array<Row, 8> kRows = {{{"F32", 1, 4},
+                                       {"F16", 1, 2},
+                                       {"BF16", 1, 2},
+                                       {"Q8_0", 32, 2 + 32},
+                                       {"Q4_0", 32, 2 + 16},
+                                       {"Q4_1", 32, 2 + 2 + 16},
+                                       {"Q4_K", 256, 2 + 2 + 12 + 128},
+                                       {"Q6_K", 256, 128 + 64 + 16 + 2}}};
+
+const Row& row(TensorType type) { return kRows[static_cast<std::size_t>(type)]; }
+
+}  // namespace
+
+std::string_view to_string(TensorType type) { return row(type).name; }
+std::size_t block_elements(TensorType type) { return row(type).elements; }
+std::size_t block_bytes(TensorType type) { return row(type).bytes; }
+
+Result<const TensorInfo*> TensorSource::find(std::string_view name) const {
+  const auto all = tensors();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const TensorInfo& tensor) { return tensor.name == name; });
+  if (found == all.end()) {
+    return fail(ErrorCode::kNotFound, "tensor {}: is missing", in_quotes(name));
+  }
+  return &*found;
+}
+
+}  // namespace paceline::model
