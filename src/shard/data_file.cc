@@ -1,0 +1,123 @@
+#include "shard/data_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace paceline::shard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kPieceBytes = 1ULL << 20;
+
+tl::unexpected<Error> fail_errno(const fs::path& path, const char* action) {
+  const int number = errno;
+  ErrorCode code = ErrorCode::kInternal;
+  if (number == ENOENT || number == ENOTDIR) code = ErrorCode::kNotFound;
+  if (number == EEXIST) code = ErrorCode::kAlreadyExists;
+  if (number == EACCES || number == EPERM || number == EROFS) code = ErrorCode::kPermissionDenied;
+  if (number == ENOSPC || number == EDQUOT || number == EFBIG) code = ErrorCode::kResourceExhausted;
+  return fail(code, "{}: cannot {}: {}", path.string(), action, std::strerror(number));
+}
+
+}  // namespace
+
+DataFile::DataFile(fs::path path, int descriptor, std::uint64_t size)
+    : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
+
+DataFile::DataFile(DataFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+DataFile& DataFile::operator=(DataFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+DataFile::~DataFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<DataFile> DataFile::open(const fs::path& path) {
+  // Without O_NONBLOCK the opening of a FIFO would wait for its writer.
+  DataFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), 0);
+  if (file.descriptor_ < 0) return fail_errno(path, "open");
+  struct stat info = {};
+  if (::fstat(file.descriptor_, &info) != 0) return fail_errno(path, "stat");
+  if (!S_ISREG(info.st_mode)) {
+    return fail(ErrorCode::kInvalidArgument, "{}: is not a regular file", path.string());
+  }
+  file.size_ = static_cast<std::uint64_t>(info.st_size);
+  return file;
+}
+
+Result<DataFile> DataFile::create_sparse(const fs::path& path, std::uint64_t bytes) {
+  DataFile file(path, ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644), bytes);
+  if (file.descriptor_ < 0) return fail_errno(path, "create");
+  if (::ftruncate(file.descriptor_, static_cast<off_t>(bytes)) != 0) {
+    return fail_errno(path, "set the length of");
+  }
+  return file;
+}
+
+Status DataFile::read(std::uint64_t offset, std::span<std::byte> target) const {
+  while (!target.empty()) {
+    const ssize_t count =
+        ::pread(descriptor_, target.data(), target.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(path_, "read");
+    if (count == 0) {
+      return fail(ErrorCode::kDataLoss, "{}: ends at byte {}, expected {} bytes more",
+                  path_.string(), offset, target.size());
+    }
+    offset += static_cast<std::uint64_t>(count);
+    target = target.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Status DataFile::write(std::uint64_t offset, std::span<const std::byte> source) {
+  while (!source.empty()) {
+    const ssize_t count =
+        ::pwrite(descriptor_, source.data(), source.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(path_, "write");
+    offset += static_cast<std::uint64_t>(count);
+    source = source.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+bool DataFile::has_hole(std::uint64_t offset, std::uint64_t bytes) const {
+  const off_t hole = ::lseek(descriptor_, static_cast<off_t>(offset), SEEK_HOLE);
+  // The end of the file counts as a hole, which is right here: nothing is stored behind it.
+  return hole >= 0 && static_cast<std::uint64_t>(hole) < offset + bytes;
+}
+
+Result<Sha256Digest> DataFile::hash(std::uint64_t offset, std::uint64_t bytes,
+                                    DataFile* copy_to) const {
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(bytes, kPieceBytes)));
+  Sha256 hash;
+  while (bytes > 0) {
+    const auto piece =
+        std::span(buffer).first(static_cast<std::size_t>(std::min(bytes, kPieceBytes)));
+    PACELINE_RETURN_IF_ERROR(read(offset, piece));
+    hash.update(piece);
+    if (copy_to != nullptr) PACELINE_RETURN_IF_ERROR(copy_to->write(offset, piece));
+    offset += piece.size();
+    bytes -= piece.size();
+  }
+  return hash.finish();
+}
+
+}  // namespace paceline::shard
