@@ -1,0 +1,328 @@
+// Protobuf -> structs.
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "wire/header_codec.h"
+#include "wire/header_fields.h"
+#include "wire/proto_include.h"
+
+namespace paceline::wire {
+namespace {
+
+tl::unexpected<Error> unknown_number(std::string_view what, std::uint64_t number) {
+  return fail(ErrorCode::kUnimplemented, "{}: {} is not known to this version", what, number);
+}
+
+Result<Profile> profile_from_number(std::string_view what, std::uint32_t number) {
+  if (number == 1) return Profile::kFast;
+  if (number == 2) return Profile::kExact;
+  return unknown_number(what, number);
+}
+
+LayerRange layers_from(const proto::Layers& in) { return {in.begin(), in.end()}; }
+
+template <typename Field>
+Result<std::vector<std::uint64_t>> shape_from(std::string_view what, const Field& in,
+                                              const Limits& limits) {
+  if (static_cast<std::uint32_t>(in.size()) > limits.rank) {
+    return fail(ErrorCode::kInvalidArgument, "{}: rank {}, at most {}", what, in.size(),
+                limits.rank);
+  }
+  return std::vector<std::uint64_t>(in.begin(), in.end());
+}
+
+template <typename Field>
+Result<std::vector<BoundarySpec>> boundary_from(std::string_view what, const Field& in,
+                                                const Limits& limits) {
+  std::vector<BoundarySpec> specs;
+  for (const proto::BoundarySpec& spec : in) {
+    const auto type = element_type_from_number(spec.type());
+    if (!type) return unknown_number(what, spec.type());
+    PACELINE_ASSIGN_OR_RETURN(auto row_shape, shape_from(what, spec.row_shape(), limits));
+    specs.push_back({spec.name(), *type, std::move(row_shape)});
+  }
+  return specs;
+}
+
+template <typename Field>
+std::vector<StageTime> stage_times_from(const Field& in) {
+  std::vector<StageTime> times;
+  for (const proto::StageTime& time : in) {
+    times.push_back({StageId(time.stage()), time.queue_us(), time.compute_us()});
+  }
+  return times;
+}
+
+Result<Message> decode(const proto::Hello& in) {
+  constexpr std::uint32_t kMost = std::numeric_limits<std::uint16_t>::max();
+  if (in.min_version() > kMost || in.max_version() > kMost) {
+    return fail(ErrorCode::kInvalidArgument, "hello.versions: {} to {}, at most {}",
+                in.min_version(), in.max_version(), kMost);
+  }
+  if (in.role() != 1 && in.role() != 2) return unknown_number("hello.role", in.role());
+  Hello out;
+  out.versions = {static_cast<std::uint16_t>(in.min_version()),
+                  static_cast<std::uint16_t>(in.max_version())};
+  out.software_version = in.software_version();
+  out.role = static_cast<Role>(in.role());
+  out.name = in.name();
+  out.openvino_version = in.openvino_version();
+  out.isa = in.isa();
+  return out;
+}
+
+Result<Message> decode(const proto::Welcome& in) {
+  if (in.version() > std::numeric_limits<std::uint16_t>::max()) {
+    return fail(ErrorCode::kInvalidArgument, "welcome.version: {}", in.version());
+  }
+  Welcome out;
+  out.version = static_cast<std::uint16_t>(in.version());
+  out.software_version = in.software_version();
+  out.name = in.name();
+  out.openvino_version = in.openvino_version();
+  out.isa = in.isa();
+  for (const auto& package : in.packages()) {
+    out.packages.push_back({package.digest(), package.source()});
+  }
+  out.available_bytes = in.available_bytes();
+  out.total_bytes = in.total_bytes();
+  out.threads = in.threads();
+  return out;
+}
+
+Result<Message> decode(const proto::AssignStage& in) {
+  AssignStage out;
+  out.package_digest = in.package_digest();
+  out.layers = layers_from(in.layers());
+  PACELINE_ASSIGN_OR_RETURN(out.profile, profile_from_number("assign_stage.profile", in.profile()));
+  out.threads = in.threads();
+  out.context_tokens = in.context_tokens();
+  out.kv_blocks = in.kv_blocks();
+  out.logical_block_tokens = in.logical_block_tokens();
+  for (const auto& entry : in.route()) {
+    out.route.push_back({entry.address(), layers_from(entry.layers())});
+  }
+  return out;
+}
+
+Result<Message> decode(const proto::StageReady& in, const Limits& limits) {
+  StageReady out;
+  out.layers = layers_from(in.layers());
+  out.weight_bytes = in.weight_bytes();
+  out.kv_bytes = in.kv_bytes();
+  out.resident_bytes = in.resident_bytes();
+  out.anonymous_bytes = in.anonymous_bytes();
+  out.load_us = in.load_us();
+  out.is_first = in.is_first();
+  out.is_last = in.is_last();
+  out.vocabulary_size = in.vocabulary_size();
+  PACELINE_ASSIGN_OR_RETURN(out.output_boundary, boundary_from("stage_ready.output_boundary",
+                                                               in.output_boundary(), limits));
+  return out;
+}
+
+Result<Message> decode(const proto::LinkStage& in, const Limits& limits) {
+  LinkStage out;
+  out.package_digest = in.package_digest();
+  out.upstream_layers = layers_from(in.upstream_layers());
+  out.downstream_layers = layers_from(in.downstream_layers());
+  PACELINE_ASSIGN_OR_RETURN(out.profile, profile_from_number("link_stage.profile", in.profile()));
+  out.isa = in.isa();
+  out.openvino_version = in.openvino_version();
+  out.logical_block_tokens = in.logical_block_tokens();
+  PACELINE_ASSIGN_OR_RETURN(out.boundary,
+                            boundary_from("link_stage.boundary", in.boundary(), limits));
+  return out;
+}
+
+Result<std::vector<TokenRef>> tokens_from(const proto::StepSequence& in) {
+  std::vector<TokenRef> tokens;
+  tokens.reserve(static_cast<std::size_t>(in.tokens_size()));
+  for (const std::uint32_t token : in.tokens()) tokens.emplace_back(std::int64_t{token});
+  std::size_t lowest = 0;
+  for (const proto::TokenReference& reference : in.references()) {
+    const std::size_t index = reference.index();
+    if (index < lowest || index >= tokens.size() || in.tokens(static_cast<int>(index)) != 0) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "step.sequences.references: index {} of {} tokens, expected rising places of 0",
+                  index, tokens.size());
+    }
+    tokens[index] = TokenReference{StepId(reference.step()), reference.row()};
+    lowest = index + 1;
+  }
+  return tokens;
+}
+
+Result<std::vector<Operation>> operations_from(const proto::StepSequence& in) {
+  std::vector<Operation> operations;
+  for (const proto::Operation& operation : in.operations()) {
+    switch (operation.operation_case()) {
+      case proto::Operation::kForkFrom:
+        operations.emplace_back(Fork{SequenceId(operation.fork_from())});
+        break;
+      case proto::Operation::kTruncateTokens:
+        operations.emplace_back(Truncate{operation.truncate_tokens()});
+        break;
+      case proto::Operation::kFree:
+        operations.emplace_back(Free{});
+        break;
+      case proto::Operation::OPERATION_NOT_SET:
+        return fail(ErrorCode::kUnimplemented,
+                    "step.sequences.operations: an operation that this version does not know");
+    }
+  }
+  return operations;
+}
+
+Result<StepSequence> sequence_from(const proto::StepSequence& in) {
+  StepSequence out;
+  out.sequence = SequenceId(in.sequence());
+  out.past_tokens = in.past_tokens();
+  out.new_tokens = in.new_tokens();
+  PACELINE_ASSIGN_OR_RETURN(out.tokens, tokens_from(in));
+  out.sampled_rows.assign(in.sampled_rows().begin(), in.sampled_rows().end());
+  PACELINE_ASSIGN_OR_RETURN(out.operations, operations_from(in));
+  for (const proto::BlockList& group : in.blocks()) {
+    std::vector<BlockId>& blocks = out.blocks.emplace_back();
+    blocks.reserve(static_cast<std::size_t>(group.blocks_size()));
+    for (const std::uint32_t block : group.blocks()) blocks.emplace_back(block);
+  }
+  return out;
+}
+
+SequenceSpec spec_from(const proto::SequenceSpec& in) {
+  SequenceSpec out;
+  out.sequence = SequenceId(in.sequence());
+  out.sampling = {in.temperature(), in.top_p(), in.top_k(), in.seed(), in.choice()};
+  out.history.assign(in.history().begin(), in.history().end());
+  out.want_logits_digest = in.want_logits_digest();
+  return out;
+}
+
+/// What would take several times its wire size as structs, before it does.
+Status check_totals(const proto::Step& in, const Limits& limits) {
+  std::uint64_t tokens = 0;
+  std::uint64_t history = 0;
+  for (const auto& sequence : in.sequences()) {
+    tokens += static_cast<std::uint64_t>(sequence.tokens_size());
+  }
+  for (const auto& spec : in.opened()) history += static_cast<std::uint64_t>(spec.history_size());
+  if (tokens > limits.step_tokens || history > limits.history_tokens) {
+    return fail(ErrorCode::kResourceExhausted,
+                "step: {} tokens and {} of history, at most {} and {}", tokens, history,
+                limits.step_tokens, limits.history_tokens);
+  }
+  return {};
+}
+
+Result<Message> decode(const proto::Step& in, const Limits& limits) {
+  PACELINE_RETURN_IF_ERROR(check_totals(in, limits));
+  Step out;
+  for (const proto::StepSequence& sequence : in.sequences()) {
+    PACELINE_ASSIGN_OR_RETURN(auto decoded, sequence_from(sequence));
+    out.sequences.push_back(std::move(decoded));
+  }
+  for (const proto::SequenceSpec& spec : in.opened()) out.opened.push_back(spec_from(spec));
+  for (const proto::BlockCopy& copy : in.copies()) {
+    out.copies.push_back({copy.group(), BlockId(copy.from()), BlockId(copy.to())});
+  }
+  out.stage_times = stage_times_from(in.stage_times());
+  return out;
+}
+
+Result<Message> decode(const proto::StepResult& in) {
+  if (in.outcome() < 1 || in.outcome() > 3) {
+    return unknown_number("step_result.outcome", in.outcome());
+  }
+  StepResult out;
+  out.outcome = static_cast<Outcome>(in.outcome());
+  for (const proto::Sample& sample : in.samples()) {
+    out.samples.push_back({SequenceId(sample.sequence()), sample.row(), sample.token(),
+                           sample.logprob(), sample.logits_digest()});
+  }
+  out.stage_times = stage_times_from(in.stage_times());
+  out.error_code = error_code_from_number(in.error_code());
+  out.error_message = in.error_message();
+  return out;
+}
+
+Result<Message> decode(const proto::Fault& in) {
+  if (in.regarding() > std::variant_size_v<Message>) {
+    return unknown_number("fault.regarding", in.regarding());
+  }
+  return Fault{error_code_from_number(in.code()), in.message(), static_cast<Kind>(in.regarding())};
+}
+
+Result<Message> decode_body(const proto::Header& in, const Limits& limits) {
+  switch (in.body_case()) {
+    case proto::Header::kHello:
+      return decode(in.hello());
+    case proto::Header::kWelcome:
+      return decode(in.welcome());
+    case proto::Header::kAssignStage:
+      return decode(in.assign_stage());
+    case proto::Header::kStageReady:
+      return decode(in.stage_ready(), limits);
+    case proto::Header::kLinkStage:
+      return decode(in.link_stage(), limits);
+    case proto::Header::kLinkAccepted:
+      return LinkAccepted{};
+    case proto::Header::kStep:
+      return decode(in.step(), limits);
+    case proto::Header::kStepResult:
+      return decode(in.step_result());
+    case proto::Header::kPing:
+      return Ping{in.ping().nonce(), in.ping().sent_us()};
+    case proto::Header::kPong:
+      return Pong{in.pong().nonce(), in.pong().busy_us(), in.pong().queued_steps()};
+    case proto::Header::kFault:
+      return decode(in.fault());
+    case proto::Header::kReleaseChain:
+      return ReleaseChain{};
+    case proto::Header::kGoodbye:
+      return Goodbye{in.goodbye().reason()};
+    case proto::Header::BODY_NOT_SET:
+      break;
+  }
+  return fail(ErrorCode::kDataLoss, "message header: holds no message");
+}
+
+Result<std::vector<TensorDescription>> tensors_from(const proto::Header& in, const Limits& limits) {
+  if (static_cast<std::uint32_t>(in.tensors_size()) > limits.tensors) {
+    return fail(ErrorCode::kResourceExhausted, "tensors: {}, at most {}", in.tensors_size(),
+                limits.tensors);
+  }
+  std::vector<TensorDescription> tensors;
+  for (const proto::TensorDescription& tensor : in.tensors()) {
+    const auto type = element_type_from_number(tensor.type());
+    if (!type) return unknown_number("tensor.type", tensor.type());
+    PACELINE_ASSIGN_OR_RETURN(auto shape, shape_from("tensor.shape", tensor.shape(), limits));
+    tensors.push_back({tensor.name(), *type, std::move(shape), tensor.bytes()});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Result<MessageHeader> decode_header(Kind kind, std::span<const std::byte> bytes,
+                                    const Limits& limits) {
+  if (bytes.size() > limits.header_bytes) {
+    return fail(ErrorCode::kResourceExhausted, "header_bytes: {}, at most {}", bytes.size(),
+                limits.header_bytes);
+  }
+  PACELINE_RETURN_IF_ERROR(count_header_fields(bytes, limits.header_fields));
+  proto::Header header;
+  if (!header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return fail(ErrorCode::kDataLoss, "message header: expected a protobuf message, it is damaged");
+  }
+  PACELINE_ASSIGN_OR_RETURN(auto message, decode_body(header, limits));
+  if (kind_of(message) != kind) {
+    return fail(ErrorCode::kInvalidArgument, "kind: the frame says {}, its header holds {}",
+                to_string(kind), to_string(kind_of(message)));
+  }
+  PACELINE_ASSIGN_OR_RETURN(auto tensors, tensors_from(header, limits));
+  return MessageHeader{std::move(message), std::move(tensors)};
+}
+
+}  // namespace paceline::wire

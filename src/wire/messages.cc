@@ -1,0 +1,24 @@
+#include "wire/messages.h"
+
+#include <array>
+
+namespace paceline::wire {
+namespace {
+
+// Indexed by the kind's number.
+constexpr std::array<std::string_view, 14> kNames = {
+    "none",       "hello",         "welcome",       "assign_stage", "stage_ready",
+    "link_stage", "link_accepted", "step",          "step_result",  "ping",
+    "pong",       "fault",         "release_chain", "goodbye"};
+static_assert(std::variant_size_v<Message> + 1 == kNames.size());
+
+}  // namespace
+
+std::string_view to_string(Kind kind) {
+  const auto index = static_cast<std::size_t>(kind);
+  return index < kNames.size() ? kNames[index] : "unknown";
+}
+
+Kind kind_of(const Message& message) { return static_cast<Kind>(message.index() + 1); }
+
+}  // namespace paceline::wire

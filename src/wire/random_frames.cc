@@ -1,0 +1,264 @@
+#include "wire/random_frames.h"
+
+#include <array>
+#include <limits>
+#include <utility>
+
+namespace paceline::wire {
+namespace {
+
+constexpr std::uint64_t kMax32 = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMax64 = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kMaxToken = std::numeric_limits<std::int32_t>::max();
+
+}  // namespace
+
+std::string RandomFrames::text(std::size_t longest) {
+  constexpr std::array<std::string_view, 8> kPieces = {"a", "Z", "0", " ", "-", "é", "漢", "🚴"};
+  std::string text;
+  const std::size_t pieces = number(1, longest / 4);
+  for (std::size_t i = 0; i < pieces; ++i) text += kPieces[number(0, kPieces.size() - 1)];
+  return text;
+}
+
+std::vector<std::uint64_t> RandomFrames::shape() {
+  std::vector<std::uint64_t> shape(number(0, 3));
+  for (auto& dimension : shape) dimension = number(1, 9);
+  return shape;
+}
+
+std::vector<BoundarySpec> RandomFrames::boundary() {
+  std::vector<BoundarySpec> specs(number(0, 3));
+  for (auto& spec : specs) spec = {text(20), static_cast<ElementType>(number(1, 7)), shape()};
+  return specs;
+}
+
+LayerRange RandomFrames::layers() {
+  const auto begin = static_cast<std::uint32_t>(number(0, 100));
+  return {begin, begin + static_cast<std::uint32_t>(number(0, 100))};
+}
+
+std::vector<StageTime> RandomFrames::stage_times() {
+  std::vector<StageTime> times(number(0, 4));
+  for (auto& time : times) {
+    time = {StageId(static_cast<std::uint32_t>(number(0, kMax32))), number(0, kMax64),
+            number(0, kMax64)};
+  }
+  return times;
+}
+
+StepSequence RandomFrames::sequence(const Address& address, std::uint64_t id) {
+  StepSequence s;
+  s.sequence = SequenceId(id);
+  s.past_tokens = static_cast<std::uint32_t>(number(0, 1U << 20));
+  s.new_tokens = static_cast<std::uint32_t>(number(0, 5));
+  for (std::uint32_t row = 0; row < s.new_tokens; ++row) {
+    if (number(0, 1) == 0) s.sampled_rows.push_back(row);
+    if (address.stage.value() > 0) continue;
+    if (number(0, 1) == 0) {
+      s.tokens.emplace_back(static_cast<std::int64_t>(number(0, kMaxToken)));
+    } else {
+      s.tokens.emplace_back(TokenReference{StepId(number(0, address.step.value() - 1)),
+                                           static_cast<std::uint32_t>(number(0, kMax32))});
+    }
+  }
+  const std::uint64_t operations = number(0, 3);
+  for (std::uint64_t i = 0; i < operations; ++i) {
+    const std::array<Operation, 3> choices = {
+        Fork{SequenceId(number(0, kMax64))},
+        Truncate{static_cast<std::uint32_t>(number(0, kMax32))}, Free{}};
+    s.operations.push_back(choices[number(0, 2)]);
+  }
+  s.blocks.resize(number(0, 2));
+  for (auto& group : s.blocks) {
+    const std::uint64_t blocks = number(0, 4);
+    for (std::uint64_t i = 0; i < blocks; ++i) {
+      group.emplace_back(static_cast<std::uint32_t>(number(0, kMax32)));
+    }
+  }
+  return s;
+}
+
+SequenceSpec RandomFrames::spec(std::uint64_t id) {
+  SequenceSpec spec;
+  spec.sequence = SequenceId(id);
+  spec.sampling.temperature = static_cast<double>(number(0, 200)) / 100.0;
+  spec.sampling.top_p = static_cast<double>(number(0, 100)) / 100.0;
+  spec.sampling.top_k = static_cast<std::uint32_t>(number(0, kMax32));
+  spec.sampling.seed = number(0, kMax64);
+  spec.sampling.choice = static_cast<std::uint32_t>(number(0, 9));
+  spec.history.resize(number(0, 9));
+  for (auto& token : spec.history) token = static_cast<std::int64_t>(number(0, kMaxToken));
+  spec.want_logits_digest = number(0, 1) == 1;
+  return spec;
+}
+
+Tensor RandomFrames::tensor(std::uint64_t rows) {
+  Tensor tensor;
+  tensor.name = text(20);
+  tensor.type = static_cast<ElementType>(number(1, 7));
+  tensor.shape = shape();
+  tensor.shape.insert(tensor.shape.begin(), rows);
+  std::size_t bytes = size_bytes(tensor.type);
+  for (const std::uint64_t dimension : tensor.shape) bytes *= dimension;
+  std::vector<std::byte> data(bytes);
+  for (std::byte& value : data) value = static_cast<std::byte>(random_() & 0xffU);
+  tensor.data = SharedBytes::own(std::move(data));
+  return tensor;
+}
+
+Frame RandomFrames::step(std::uint32_t stage, std::uint32_t sequences) {
+  Frame frame;
+  frame.address = {ChainId(number(0, kMax64)), Epoch(static_cast<std::uint32_t>(number(0, kMax32))),
+                   StageId(stage), StepId(number(1, kMax64))};
+  Step step;
+  std::uint64_t rows = 0;
+  for (std::uint32_t i = 0; i < sequences; ++i) {
+    step.sequences.push_back(sequence(frame.address, number(0, 1000) * sequences + i));
+    rows += step.sequences.back().new_tokens;
+  }
+  const std::uint64_t opened = number(0, 2);
+  for (std::uint64_t i = 0; i < opened; ++i) step.opened.push_back(spec(i));
+  const std::uint64_t copies = number(0, 2);
+  for (std::uint64_t i = 0; i < copies; ++i) {
+    step.copies.push_back({static_cast<std::uint32_t>(number(0, 3)),
+                           BlockId(static_cast<std::uint32_t>(number(0, kMax32))),
+                           BlockId(static_cast<std::uint32_t>(number(0, kMax32)))});
+  }
+  step.stage_times = stage_times();
+  if (stage > 0 && rows > 0) {
+    const std::uint64_t tensors = number(1, 3);
+    for (std::uint64_t i = 0; i < tensors; ++i) frame.tensors.push_back(tensor(rows));
+  }
+  frame.message = std::move(step);
+  return frame;
+}
+
+AssignStage RandomFrames::assignment(std::uint32_t stage) {
+  AssignStage m;
+  m.package_digest = text(60);
+  m.profile = profile();
+  m.threads = static_cast<std::uint32_t>(number(0, 64));
+  m.context_tokens = static_cast<std::uint32_t>(number(0, kMax32));
+  m.kv_blocks = static_cast<std::uint32_t>(number(0, kMax32));
+  m.logical_block_tokens = static_cast<std::uint32_t>(number(1, 256));
+  m.route.resize(stage + number(1, 3));
+  for (auto& entry : m.route) entry = {text(20), layers()};
+  m.layers = m.route[stage].layers;
+  return m;
+}
+
+Welcome RandomFrames::welcome() {
+  Welcome m;
+  m.version = static_cast<std::uint16_t>(number(0, 0xffff));
+  m.software_version = text(20);
+  m.name = text(20);
+  m.openvino_version = text(20);
+  m.isa = text(20);
+  m.packages.resize(number(0, 3));
+  for (auto& package : m.packages) package = {text(40), text(40)};
+  m.available_bytes = number(0, kMax64);
+  m.total_bytes = number(0, kMax64);
+  m.threads = static_cast<std::uint32_t>(number(0, kMax32));
+  return m;
+}
+
+LinkStage RandomFrames::link() {
+  LinkStage m;
+  m.package_digest = text(60);
+  m.upstream_layers = layers();
+  m.downstream_layers = layers();
+  m.profile = profile();
+  m.isa = text(20);
+  m.openvino_version = text(20);
+  m.logical_block_tokens = static_cast<std::uint32_t>(number(0, kMax32));
+  m.boundary = boundary();
+  return m;
+}
+
+StageReady RandomFrames::ready() {
+  StageReady m;
+  m.layers = layers();
+  m.weight_bytes = number(0, kMax64);
+  m.kv_bytes = number(0, kMax64);
+  m.resident_bytes = number(0, kMax64);
+  m.anonymous_bytes = number(0, kMax64);
+  m.load_us = number(0, kMax64);
+  m.is_first = number(0, 1) == 1;
+  m.is_last = number(0, 1) == 1;
+  m.vocabulary_size = number(0, kMax64);
+  m.output_boundary = boundary();
+  return m;
+}
+
+StepResult RandomFrames::result() {
+  StepResult m;
+  m.outcome = static_cast<Outcome>(number(1, 3));
+  m.samples.resize(number(0, 4));
+  for (auto& sample : m.samples) {
+    sample = {SequenceId(number(0, kMax64)), static_cast<std::uint32_t>(number(0, kMax32)),
+              static_cast<std::int64_t>(number(0, kMaxToken)),
+              -static_cast<float>(number(0, 1000)) / 64.0F, number(0, kMax64)};
+  }
+  m.stage_times = stage_times();
+  m.error_code = static_cast<ErrorCode>(number(0, 14));
+  m.error_message = text(40);
+  return m;
+}
+
+Message RandomFrames::simple(Kind kind) {
+  switch (kind) {
+    case Kind::kHello:
+      return Hello{{static_cast<std::uint16_t>(number(0, 0xffff)),
+                    static_cast<std::uint16_t>(number(0, 0xffff))},
+                   text(20),
+                   static_cast<Role>(number(1, 2)),
+                   text(20),
+                   text(20),
+                   text(20)};
+    case Kind::kPing:
+      return Ping{number(0, kMax64), number(0, kMax64)};
+    case Kind::kPong:
+      return Pong{number(0, kMax64), number(0, kMax64),
+                  static_cast<std::uint32_t>(number(0, kMax32))};
+    case Kind::kFault:
+      return Fault{static_cast<ErrorCode>(number(0, 14)), text(80),
+                   static_cast<Kind>(number(0, 13))};
+    case Kind::kReleaseChain:
+      return ReleaseChain{};
+    case Kind::kGoodbye:
+      return Goodbye{text(80)};
+    default:
+      return LinkAccepted{};
+  }
+}
+
+Frame RandomFrames::frame(Kind kind) {
+  const auto stage = static_cast<std::uint32_t>(number(0, 4));
+  if (kind == Kind::kStep) return step(stage, static_cast<std::uint32_t>(number(0, 4)));
+  Frame frame;
+  frame.address = {ChainId(number(0, kMax64)), Epoch(static_cast<std::uint32_t>(number(0, kMax32))),
+                   StageId(stage), StepId(number(0, kMax64))};
+  switch (kind) {
+    case Kind::kWelcome:
+      frame.message = welcome();
+      break;
+    case Kind::kAssignStage:
+      frame.message = assignment(stage);
+      break;
+    case Kind::kStageReady:
+      frame.message = ready();
+      break;
+    case Kind::kLinkStage:
+      frame.message = link();
+      break;
+    case Kind::kStepResult:
+      frame.message = result();
+      break;
+    default:
+      frame.message = simple(kind);
+  }
+  return frame;
+}
+
+}  // namespace paceline::wire

@@ -1,0 +1,49 @@
+// Random valid frames for property tests and fuzz seeds; the same seed gives the same frames.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "wire/messages.h"
+
+namespace paceline::wire {
+
+/// Lifecycle: one per test. Thread-compatible.
+class RandomFrames {
+ public:
+  explicit RandomFrames(std::uint64_t seed) : random_(seed) {}
+
+  /// A valid frame of this kind.
+  Frame frame(Kind kind);
+  /// A valid frame of any kind.
+  Frame frame() { return frame(static_cast<Kind>(number(1, 13))); }
+  /// A step with `rows` rows: literal tokens and references for stage 0, else boundary tensors.
+  Frame step(std::uint32_t stage, std::uint32_t sequences);
+  std::uint64_t number(std::uint64_t low, std::uint64_t high) {
+    return std::uniform_int_distribution<std::uint64_t>(low, high)(random_);
+  }
+
+ private:
+  std::string text(std::size_t longest);
+  std::vector<std::uint64_t> shape();
+  std::vector<BoundarySpec> boundary();
+  LayerRange layers();
+  Profile profile() { return number(0, 1) == 0 ? Profile::kFast : Profile::kExact; }
+  std::vector<StageTime> stage_times();
+  StepSequence sequence(const Address& address, std::uint64_t id);
+  SequenceSpec spec(std::uint64_t id);
+  Tensor tensor(std::uint64_t rows);
+  AssignStage assignment(std::uint32_t stage);
+  Welcome welcome();
+  LinkStage link();
+  StageReady ready();
+  StepResult result();
+  Message simple(Kind kind);
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace paceline::wire

@@ -1,0 +1,239 @@
+#include "wire/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "wire/codec.h"
+#include "wire/proto_include.h"
+
+namespace paceline::wire {
+namespace {
+
+Frame good_step(std::uint32_t stage) {
+  Frame frame{{ChainId(1), Epoch(1), StageId(stage), StepId(9)}, Step{}, {}};
+  StepSequence sequence{SequenceId(5), 10, 2, {}, {1}, {}, {{BlockId(3)}}};
+  if (stage == 0) sequence.tokens = {std::int64_t{7}, TokenReference{StepId(8), 0}};
+  auto& step = std::get<Step>(frame.message);
+  step.sequences = {sequence};
+  step.opened = {{SequenceId(5), {}, {1, 2}, false}};
+  if (stage > 0) {
+    frame.tensors = {
+        {"hidden", ElementType::kF32, {2, 2}, SharedBytes::own(std::vector<std::byte>(16))}};
+  }
+  return frame;
+}
+
+std::string refusal(const Frame& frame, const Limits& limits = {}) {
+  const auto encoded = encode(frame, limits);
+  return encoded ? "accepted" : encoded.error().message();
+}
+
+struct Case {
+  std::string expected;
+  std::uint32_t stage;
+  std::function<void(Frame&, Step&)> change;
+};
+
+TEST(ValidateTest, StepsThatDoNotFitTogetherAreRefused) {
+  ASSERT_EQ(refusal(good_step(0)), "accepted");
+  ASSERT_EQ(refusal(good_step(1)), "accepted");
+  const std::vector<Case> cases = {
+      {"step.sequences.tokens: 1 for sequence 5, expected 2 (stage 0)", 0,
+       [](Frame&, Step& s) { s.sequences[0].tokens.pop_back(); }},
+      {"step.sequences.tokens: 1 for sequence 5, expected 0 (stage 1)", 1,
+       [](Frame&, Step& s) { s.sequences[0].tokens = {std::int64_t{1}}; }},
+      {"step.sequences.tokens: token id -1, expected 0 to 2147483647", 0,
+       [](Frame&, Step& s) { s.sequences[0].tokens[0] = std::int64_t{-1}; }},
+      {"step.sequences.tokens: refers to step 9, expected one before 9", 0,
+       [](Frame&, Step& s) {
+         s.sequences[0].tokens[1] = TokenReference{StepId(9), 0};
+       }},
+      {"step.sequences.sampled_rows: 2 at place 0, expected rising rows below 2", 1,
+       [](Frame&, Step& s) { s.sequences[0].sampled_rows = {2}; }},
+      {"step.sequences.sampled_rows: 1 at place 1, expected rising rows below 2", 1,
+       [](Frame&, Step& s) {
+         s.sequences[0].sampled_rows = {1, 1};
+       }},
+      {"step.sequences: sequence 5 stands in it twice", 1,
+       [](Frame&, Step& s) { s.sequences.push_back(s.sequences[0]); }},
+      {"step.opened: sequence 5 stands in it twice", 1,
+       [](Frame&, Step& s) { s.opened.push_back(s.opened[0]); }},
+      {"step.sequences: past and new tokens: 4294967297, at most 2147483647", 1,
+       [](Frame&, Step& s) { s.sequences[0].past_tokens = UINT32_MAX; }},
+      {"step.sequences.operations: 65, at most 64", 1,
+       [](Frame&, Step& s) { s.sequences[0].operations.assign(65, Free{}); }},
+      {"step.sequences.blocks: groups: 17, at most 16", 1,
+       [](Frame&, Step& s) { s.sequences[0].blocks.resize(17); }},
+      {"step.opened.temperature: nan, expected 0 or more", 1,
+       [](Frame&, Step& s) { s.opened[0].sampling.temperature = std::nan(""); }},
+      {"step.opened.top_p: 1.5, expected 0 to 1", 1,
+       [](Frame&, Step& s) { s.opened[0].sampling.top_p = 1.5; }},
+      {"step.opened.history: token id 2147483648, expected 0 to 2147483647", 1,
+       [](Frame&, Step& s) { s.opened[0].history = {1LL << 31}; }},
+      {"step: 2 rows for stage 1 without tensors", 1, [](Frame& f, Step&) { f.tensors.clear(); }},
+      {"step: 1 tensors without rows", 1, [](Frame&, Step& s) { s.sequences.clear(); }},
+      {"tensor 'hidden': 4 rows, but the step has 2", 1,
+       [](Frame& f, Step&) {
+         f.tensors[0].shape = {4, 1};
+       }},
+      {"tensor 'hidden': 16 bytes do not fit its shape and type f32", 1,
+       [](Frame& f, Step&) {
+         f.tensors[0].shape = {2, 3};
+       }},
+      {"tensor 'hidden': 16 bytes do not fit its shape and type f32", 1,
+       [](Frame& f, Step&) {
+         f.tensors[0].shape = {1ULL << 42, 1ULL << 40};
+       }},
+      {"tensor.shape: rank 9, expected 1 to 8", 1,
+       [](Frame& f, Step&) { f.tensors[0].shape.assign(9, 1); }},
+      {"tensor.shape: rank 0, expected 1 to 8", 1,
+       [](Frame& f, Step&) { f.tensors[0].shape.clear(); }},
+      {"tensor.name: is empty", 1, [](Frame& f, Step&) { f.tensors[0].name.clear(); }},
+      {"tensor.name: 257, at most 256", 1,
+       [](Frame& f, Step&) { f.tensors[0].name.assign(257, 'a'); }},
+      {"tensors: 17, at most 16", 1, [](Frame& f, Step&) { f.tensors.assign(17, f.tensors[0]); }},
+  };
+  for (const Case& c : cases) {
+    Frame frame = good_step(c.stage);
+    c.change(frame, std::get<Step>(frame.message));
+    EXPECT_EQ(refusal(frame), c.expected);
+  }
+}
+
+TEST(ValidateTest, CountsAreHeldAgainstTheLimits) {
+  const Frame frame = good_step(0);
+  Limits few;
+  few.step_tokens = 1;
+  EXPECT_EQ(refusal(frame, few), "step: rows: 2, at most 1");
+  Limits none;
+  none.step_blocks = 0;
+  EXPECT_EQ(refusal(frame, none), "step: blocks: 1, at most 0");
+  Limits history;
+  history.history_tokens = 1;
+  EXPECT_EQ(refusal(frame, history), "step.opened: history tokens: 2, at most 1");
+  Limits payload;
+  payload.payload_bytes = 15;
+  EXPECT_EQ(refusal(good_step(1), payload), "payload bytes: 16, at most 15");
+  Limits header;
+  header.header_bytes = 20;
+  EXPECT_NE(refusal(frame, header).find("header_bytes"), std::string::npos);
+}
+
+TEST(ValidateTest, AnAssignmentAgreesWithItsRoute) {
+  AssignStage good{"sha256:1", {0, 3}, Profile::kExact, 0, 9, 9, 32, {{"a:1", {0, 3}}}};
+  EXPECT_EQ(refusal({{}, good, {}}), "accepted");
+  EXPECT_EQ(refusal({{ChainId(), Epoch(), StageId(1), StepId()}, good, {}}),
+            "assign_stage.route: 1 entries, none for stage 1");
+  AssignStage other = good;
+  other.layers = {0, 4};
+  EXPECT_EQ(refusal({{}, other, {}}), "assign_stage.layers: [0, 4), but the route says [0, 3)");
+  AssignStage backwards = good;
+  backwards.layers = backwards.route[0].layers = {3, 2};
+  EXPECT_EQ(refusal({{}, backwards, {}}), "assign_stage.layers: begin 3 is above end 2");
+  AssignStage no_block = good;
+  no_block.logical_block_tokens = 0;
+  EXPECT_EQ(refusal({{}, no_block, {}}), "assign_stage.logical_block_tokens: expected 1 or more");
+}
+
+TEST(ValidateTest, OnlyStepsCarryTensors) {
+  Frame frame = good_step(1);
+  frame.message = Ping{};
+  EXPECT_EQ(refusal(frame), "tensors: 1 in ping, expected none");
+}
+
+/// Decodes what a peer of another make could send.
+std::string decoded(Kind kind, const proto::Header& header, const Limits& limits = {}) {
+  std::vector<std::byte> bytes(header.ByteSizeLong());
+  EXPECT_TRUE(header.SerializeToArray(bytes.data(), static_cast<int>(bytes.size())));
+  const auto message = decode_header(kind, bytes, limits);
+  return message ? "accepted" : message.error().message();
+}
+
+TEST(DecodeHeaderTest, UnknownNumbersAreRefusedByName) {
+  proto::Header header;
+  header.mutable_hello()->set_role(3);
+  EXPECT_EQ(decoded(Kind::kHello, header), "hello.role: 3 is not known to this version");
+  header.mutable_assign_stage()->set_profile(0);
+  EXPECT_EQ(decoded(Kind::kAssignStage, header),
+            "assign_stage.profile: 0 is not known to this version");
+  header.mutable_link_stage()->set_profile(1);
+  header.mutable_link_stage()->add_boundary()->set_type(99);
+  EXPECT_EQ(decoded(Kind::kLinkStage, header),
+            "link_stage.boundary: 99 is not known to this version");
+  header.mutable_step_result()->set_outcome(4);
+  EXPECT_EQ(decoded(Kind::kStepResult, header),
+            "step_result.outcome: 4 is not known to this version");
+  header.mutable_fault()->set_regarding(14);
+  EXPECT_EQ(decoded(Kind::kFault, header), "fault.regarding: 14 is not known to this version");
+  header.mutable_step()->add_sequences()->add_operations();
+  EXPECT_EQ(decoded(Kind::kStep, header),
+            "step.sequences.operations: an operation that this version does not know");
+  header.mutable_step()->clear_sequences();
+  header.add_tensors()->set_type(8);
+  EXPECT_EQ(decoded(Kind::kStep, header), "tensor.type: 8 is not known to this version");
+}
+
+TEST(DecodeHeaderTest, AnUnknownErrorCodeBecomesUnknown) {
+  proto::Header header;
+  header.mutable_fault()->set_code(200);
+  std::vector<std::byte> bytes(header.ByteSizeLong());
+  ASSERT_TRUE(header.SerializeToArray(bytes.data(), static_cast<int>(bytes.size())));
+  const auto message = decode_header(Kind::kFault, bytes, {});
+  ASSERT_TRUE(message);
+  EXPECT_EQ(std::get<Fault>(message->message).code, ErrorCode::kUnknown);
+}
+
+TEST(DecodeHeaderTest, TheKindMustAgreeWithTheBody) {
+  proto::Header header;
+  EXPECT_EQ(decoded(Kind::kPing, header), "message header: holds no message");
+  header.mutable_pong();
+  EXPECT_EQ(decoded(Kind::kPing, header), "kind: the frame says ping, its header holds pong");
+}
+
+TEST(DecodeHeaderTest, ReferencesStandAtPlacesOfZeroAndRise) {
+  for (const std::uint32_t index : {0U, 2U}) {
+    proto::Header header;
+    auto& sequence = *header.mutable_step()->add_sequences();
+    sequence.add_tokens(5);
+    sequence.add_tokens(0);
+    sequence.add_references()->set_index(1);
+    EXPECT_EQ(decoded(Kind::kStep, header), "accepted");
+    sequence.mutable_references(0)->set_index(index);
+    EXPECT_NE(decoded(Kind::kStep, header), "accepted") << index;
+    sequence.mutable_references(0)->set_index(1);
+    sequence.add_references()->set_index(1);
+    EXPECT_NE(decoded(Kind::kStep, header), "accepted") << "repeated";
+  }
+}
+
+TEST(DecodeHeaderTest, ManySmallFieldsAreRefusedBeforeTheyAreParsed) {
+  proto::Header header;
+  for (int i = 0; i < 1000; ++i) header.mutable_step()->add_sequences();
+  Limits limits;
+  limits.header_fields = 1001;  // and the step itself
+  EXPECT_EQ(decoded(Kind::kStep, header, limits), "accepted");
+  limits.header_fields = 1000;
+  EXPECT_EQ(decoded(Kind::kStep, header, limits), "message header: more than 1000 fields");
+  limits = {};
+  limits.step_tokens = 2;
+  for (int i = 0; i < 3; ++i) header.mutable_step()->mutable_sequences(0)->add_tokens(1);
+  EXPECT_EQ(decoded(Kind::kStep, header, limits),
+            "step: 3 tokens and 0 of history, at most 2 and 1048576");
+}
+
+TEST(DecodeHeaderTest, DamagedBytesAreDataLoss) {
+  const std::vector<std::vector<int>> damaged = {
+      {0x0a}, {0x0a, 0x05, 0x00}, {0x0b}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0x0d, 1, 2}, {0}};
+  for (const auto& values : damaged) {
+    std::vector<std::byte> bytes;
+    for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
+    const auto message = decode_header(Kind::kPing, bytes, {});
+    ASSERT_FALSE(message);
+    EXPECT_EQ(message.error().code(), ErrorCode::kDataLoss) << message.error().message();
+  }
+}
+
+}  // namespace
+}  // namespace paceline::wire
