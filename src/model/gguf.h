@@ -30,12 +30,10 @@ class GgufFile final : public TensorSource {
   static Result<std::unique_ptr<GgufFile>> from_memory(std::string name,
                                                        std::vector<std::byte> bytes);
 
+  const std::string& name() const override { return name_; }
   std::span<const TensorInfo> tensors() const override { return contents_.tensors; }
   std::span<const std::byte> bytes(const TensorInfo& tensor) const override;
   Result<const TensorInfo*> find(std::string_view name) const override;
-
-  /// The name of the file as messages have it.
-  const std::string& name() const { return name_; }
 
   bool has(std::string_view key) const { return contents_.values.contains(key); }
   // Typed look-ups: kNotFound where the key is missing, kDataLoss where it is of another type.

@@ -29,5 +29,7 @@ std::size_t group_elements(TensorType type);
 /// -8..7 of Q4_0, 0..15 of Q4_1 and Q4_K, -32..31 of Q6_K and -128..127 of Q8_0. Scales and offsets
 /// are the file's: they may be infinite or NaN.
 void unpack_block(TensorType type, std::span<const std::byte> block, UnpackedBlock& result);
+/// The same for the scales and offsets alone; the quants are left as they were.
+void unpack_scales(TensorType type, std::span<const std::byte> block, UnpackedBlock& result);
 
 }  // namespace paceline::model

@@ -36,7 +36,7 @@ Result<const TensorInfo*> TensorSource::find(std::string_view name) const {
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const TensorInfo& tensor) { return tensor.name == name; });
   if (found == all.end()) {
-    return fail(ErrorCode::kNotFound, "tensor {}: is missing", in_quotes(name));
+    return fail(ErrorCode::kNotFound, "{}: tensor {}: is missing", this->name(), in_quotes(name));
   }
   return &*found;
 }

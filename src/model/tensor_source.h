@@ -35,6 +35,8 @@ struct TensorInfo {
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
+  /// The file, as messages have it.
+  virtual const std::string& name() const = 0;
   virtual std::span<const TensorInfo> tensors() const = 0;
   /// The tensor's stored bytes, in blocks along rows; valid as long as the source.
   virtual std::span<const std::byte> bytes(const TensorInfo& tensor) const = 0;

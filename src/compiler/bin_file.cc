@@ -1,0 +1,73 @@
+#include "compiler/bin_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace paceline::compiler {
+namespace {
+
+tl::unexpected<Error> fail_errno(const std::filesystem::path& path, const char* action) {
+  const int number = errno;
+  const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
+  return fail(full ? ErrorCode::kResourceExhausted : ErrorCode::kInternal, "{}: cannot {}: {}",
+              path.string(), action, std::strerror(number));
+}
+
+}  // namespace
+
+BinFile::BinFile(std::filesystem::path path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {}
+
+BinFile::BinFile(BinFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+BinFile& BinFile::operator=(BinFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+BinFile::~BinFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<BinFile> BinFile::create(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) return fail_errno(path, "create");
+  return BinFile(path, descriptor);
+}
+
+std::uint64_t BinFile::reserve(std::uint64_t bytes) {
+  const std::uint64_t offset = (size_ + kAlignment - 1) / kAlignment * kAlignment;
+  size_ = offset + bytes;
+  return offset;
+}
+
+Status BinFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  PACELINE_CHECK(offset + bytes.size() <= size_);
+  while (!bytes.empty()) {
+    const ssize_t count =
+        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(path_, "write");
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+  return {};
+}
+
+Status BinFile::flush() {
+  if (::ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) return fail_errno(path_, "extend");
+  return {};
+}
+
+}  // namespace paceline::compiler

@@ -1,0 +1,22 @@
+// From a published model to a directory that OpenVINO GenAI runs: graph, weights and configuration.
+//
+// Not the tokenizer, the chat template or the manifest; those are other parts of a package.
+#pragma once
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "compiler/progress.h"
+#include "model/decoder_config.h"
+#include "model/tensor_source.h"
+
+namespace paceline::compiler {
+
+/// Writes openvino_model.xml, openvino_model.bin (tensors in layer order, each aligned to 64
+/// bytes), config.json and generation_config.json into the existing `directory`. Memory is bounded
+/// by a few megabytes beside what is mapped, whatever the model's size. On an error the directory
+/// holds what was done so far: give it one that vanishes (system::AtomicDirectory).
+Status build_ir_directory(const model::TensorSource& source, const model::DecoderConfig& config,
+                          const std::filesystem::path& directory, Progress& progress);
+
+}  // namespace paceline::compiler

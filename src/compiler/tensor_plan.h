@@ -1,0 +1,46 @@
+// Which stored tensors a decoder is made of, in the order in which they lie in the IR, under the
+// names that its graph uses (those of Hugging Face's Llama).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "model/decoder_config.h"
+#include "model/tensor_source.h"
+
+namespace paceline::compiler {
+
+/// How rows of a stored matrix are ordered anew. llama-family GGUFs keep query and key rows so that
+/// the pairs that rope turns lie side by side (rows 2i and 2i+1 of a head); the graph turns the
+/// pairs (i, i + rotary/2), the form that plugins fuse. Attention is the same under any order that
+/// queries and keys share.
+struct RowOrder {
+  std::uint64_t head_size = 0;  ///< 0: rows stay as they are
+  std::uint64_t rotary = 0;     ///< leading rows of a head that rope turns
+  /// The stored row that becomes row `row`.
+  std::uint64_t source_row(std::uint64_t row) const;
+};
+
+struct PlannedTensor {
+  const model::TensorInfo* source = nullptr;
+  std::string name;  ///< e.g. "model.layers.0.self_attn.q_proj.weight"
+  RowOrder order;
+};
+
+struct TensorPlan {
+  /// Embedding, layer 0, layer 1, ..., final norm, head (absent where tied).
+  std::vector<PlannedTensor> tensors;
+  /// One divisor of each inverse rope frequency; empty: all 1.
+  std::vector<float> rope_divisors;
+};
+
+/// Finds every tensor of a Llama-family decoder in `source` and holds its shape against `config`.
+/// kNotFound names a missing tensor, kDataLoss one of a wrong shape or a rope divisor that is not
+/// positive, kUnimplemented one that this graph has no place for (a bias, say), since leaving it
+/// out would compute something else.
+Result<TensorPlan> plan_llama_tensors(const model::TensorSource& source,
+                                      const model::DecoderConfig& config);
+
+}  // namespace paceline::compiler
