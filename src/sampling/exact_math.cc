@@ -1,6 +1,8 @@
 #include "sampling/exact_math.h"
 
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 namespace paceline::sampling {
@@ -9,6 +11,21 @@ namespace {
 // ln 2 as the sum of a part with trailing zeros (so that its multiples are exact) and the rest.
 constexpr double kLn2High = 0x1.62e42fee00000p-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+
+constexpr int kSteps = 64;
+
+/// 2^(i / 64), by Taylor's series of e^(i ln 2 / 64), when the compiler runs.
+constexpr std::array<double, kSteps> powers_of_two() {
+  std::array<double, kSteps> powers = {};
+  for (int i = 0; i < kSteps; ++i) {
+    const double x = i * (kLn2High / kSteps) + i * (kLn2Low / kSteps);
+    double sum = 1;
+    for (int k = 22; k >= 1; --k) sum = 1 + sum * x / k;
+    powers[static_cast<std::size_t>(i)] = sum;
+  }
+  return powers;
+}
+constexpr std::array<double, kSteps> kPowers = powers_of_two();
 
 /// 2 atanh(s) = ln((1 + s) / (1 - s)) by its series; |s| <= .172 leaves 1e-17.
 double two_atanh(double s) {
@@ -22,27 +39,18 @@ double two_atanh(double s) {
 
 double exact_exp(double x) {
   if (!(x > -700)) return 0;
-  // x = n ln 2 + r, |r| <= ln 2 / 2. Adding and taking away 1.5 * 2^52 rounds to an integer.
+  // x = n ln 2 / 64 + r, |r| <= ln 2 / 128. Adding and taking away 1.5 * 2^52 rounds to an integer.
   constexpr double kRound = 0x1.8p52;
-  const double n = (x * 0x1.71547652b82fep0 + kRound) - kRound;
-  const double r = (x - n * kLn2High) - n * kLn2Low;
-  // Taylor's series; .35^14 / 14! is 5e-18.
-  double sum = 1.0 / 6227020800.0;
-  sum = sum * r + 1.0 / 479001600.0;
-  sum = sum * r + 1.0 / 39916800.0;
-  sum = sum * r + 1.0 / 3628800.0;
-  sum = sum * r + 1.0 / 362880.0;
-  sum = sum * r + 1.0 / 40320.0;
-  sum = sum * r + 1.0 / 5040.0;
-  sum = sum * r + 1.0 / 720.0;
-  sum = sum * r + 1.0 / 120.0;
-  sum = sum * r + 1.0 / 24.0;
-  sum = sum * r + 1.0 / 6.0;
-  sum = sum * r + 0.5;
-  sum = sum * r + 1.0;
-  sum = sum * r + 1.0;
-  const auto exponent = static_cast<std::uint64_t>(static_cast<std::int64_t>(n) + 1023);
-  return sum * std::bit_cast<double>(exponent << 52);
+  const double n = (x * (kSteps * 0x1.71547652b82fep0) + kRound) - kRound;
+  const double r = (x - n * (kLn2High / kSteps)) - n * (kLn2Low / kSteps);
+  // e^r - 1 by Taylor's series; .0055^6 / 6! is 4e-17.
+  const double square = r * r;
+  const double rest =
+      r + square * (0.5 + r * (1.0 / 6.0)) + square * square * (1.0 / 24.0 + r * (1.0 / 120.0));
+  const auto steps = static_cast<std::int64_t>(n);
+  const double power = kPowers[static_cast<std::size_t>(steps & (kSteps - 1))];
+  const auto exponent = static_cast<std::uint64_t>((steps >> 6) + 1023);
+  return (power + power * rest) * std::bit_cast<double>(exponent << 52);
 }
 
 double exact_log(double x) {

@@ -87,15 +87,18 @@ class Nucleus {
 
   void keep_top_p(double top_p) {
     if (top_p >= 1) return;
-    std::vector<Candidate> kept;
     double mass = 0;
     for (std::size_t token = 0; token < logits_.size(); ++token) {
+      if (holds(candidate(logits_, token))) mass += exact_exp(scaled(logits_[token]));
+    }
+    // Entries of less than (1 - top_p) mass / (2 N) each have less than half of 1 - top_p together,
+    // so top_p is reached before the first of them. mass >= 1, the likeliest entry's.
+    const double lowest =
+        exact_log(mass * (1 - top_p) / (2.0 * static_cast<double>(logits_.size())));
+    std::vector<Candidate> kept;
+    for (std::size_t token = 0; token < logits_.size(); ++token) {
       const Candidate next = candidate(logits_, token);
-      if (!holds(next)) continue;
-      const double weight = exact_exp(scaled(next.logit));
-      if (weight == 0) continue;
-      mass += weight;
-      kept.push_back(next);
+      if (scaled(next.logit) >= lowest && holds(next)) kept.push_back(next);
     }
     // Sorted piece by piece, from the likeliest: a peaked distribution needs the first piece only.
     double sum = 0;
