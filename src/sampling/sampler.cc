@@ -32,8 +32,11 @@ Result<Candidate> best_of(std::span<const float> logits) {
   bool sound = true;
   for (std::size_t token = 0; token < logits.size(); ++token) {
     const float logit = logits[token];
-    sound = sound && logit <= std::numeric_limits<float>::max();  // false for NaN, too
-    if (logit > best.logit) best = candidate(logits, token);
+    if (logit > best.logit) {
+      best = candidate(logits, token);
+    } else if (!(logit <= best.logit)) {
+      sound = false;  // NaN; +inf would become the best
+    }
   }
   if (sound && std::isfinite(best.logit)) return best;
   return fail(ErrorCode::kInternal, "logits are not finite");
