@@ -35,15 +35,17 @@ class PackageTestBase : public testing::Test {
     std::ofstream(path, std::ios::binary) << text;
   }
 
-  /// Weights in which no page is zero and no two MiB are equal.
+  /// Weights in which no page is zero and no two MiB are equal: one random MiB, again and again,
+  /// with its number in front.
   void write_weights() const {
-    std::string bytes(kWeightBytes, '\0');
+    std::vector<std::uint32_t> block(kMiB / sizeof(std::uint32_t));
     std::uint32_t state = 12345;
-    for (char& byte : bytes) {
-      state = state * 1664525U + 1013904223U;
-      byte = static_cast<char>(state >> 24);
+    for (std::uint32_t& word : block) word = state = state * 1664525U + 1013904223U;
+    std::ofstream file(package() / kWeightsFile, std::ios::binary);
+    for (std::uint32_t i = 0; i < kWeightBytes / kMiB; ++i) {
+      block[0] = i;
+      file.write(reinterpret_cast<const char*>(block.data()), kMiB);
     }
-    write_text(package() / kWeightsFile, bytes);
   }
 
   static std::vector<Piece> pieces() {
