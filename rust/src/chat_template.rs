@@ -17,8 +17,8 @@ use crate::border::{Text, borrow, guard};
 use crate::python_json::tojson;
 
 const NAME: &str = "chat template";
-/// Steps of the virtual machine: some 500 times those of a thousand messages through a long template.
-const MAX_STEPS: u64 = 20_000_000;
+/// Steps of the virtual machine: some 50 times those of a thousand messages through a long template.
+const MAX_STEPS: u64 = 5_000_000;
 const MAX_OUTPUT_BYTES: usize = 64 << 20;
 
 pub struct Template {

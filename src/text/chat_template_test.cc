@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "text/test_vocabulary.h"
+
 namespace paceline::text {
 namespace {
 
@@ -41,6 +43,30 @@ TEST(ChatTemplateTest, TurnsOfAChat) {
       "<|im_start|>assistant\nIch.\n<|im_end|>\n";
   EXPECT_EQ(rendered(source, messages), turns + "<|im_start|>assistant\n");
   EXPECT_EQ(rendered(source, messages, {.add_generation_prompt = false}), turns);
+}
+
+TEST(ChatTemplateTest, RendersWhatPythonsJinjaRenders) {
+  std::size_t errors = 0;
+  const nlohmann::ordered_json cases = golden_file("chat_golden.json");
+  for (const auto& item : cases) {
+    std::vector<ChatMessage> messages;
+    for (const auto& message : item["messages"]) {
+      messages.push_back({message["role"], message["content"]});
+    }
+    const ChatTemplateOptions options = {.add_generation_prompt = item["add_generation_prompt"],
+                                         .bos_token = "<s>",
+                                         .eos_token = "</s>",
+                                         .extra_variables_json = item["extra"].dump()};
+    const auto text = ChatTemplate::parse(item["source"]).value().render(messages, options);
+    if (item.contains("error")) {
+      ++errors;
+      EXPECT_EQ(text.error().message(), "chat template: " + item["error"].get<std::string>());
+    } else {
+      EXPECT_EQ(text.value(), item["text"].get<std::string>()) << item["name"];
+    }
+  }
+  EXPECT_GE(cases.size(), 10U);
+  EXPECT_EQ(errors, 1U);
 }
 
 TEST(ChatTemplateTest, BlocksAreTrimmedAndStripped) {

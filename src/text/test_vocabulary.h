@@ -15,16 +15,16 @@
 
 namespace paceline::text {
 
-inline nlohmann::json golden_file(const std::string& name) {
+inline nlohmann::ordered_json golden_file(const std::string& name) {
   const auto content =
       system::read_text_file(PACELINE_SOURCE_DIR "/tests/golden/" + name, std::uint64_t{1} << 24);
   EXPECT_TRUE(content.has_value()) << content.error().message();
-  return content ? nlohmann::json::parse(*content) : nlohmann::json();
+  return content ? nlohmann::ordered_json::parse(*content) : nlohmann::ordered_json();
 }
 
 /// "bpe" (pre-tokenizer smollm until changed) or "sentencepiece".
 inline model::Vocabulary test_vocabulary(const std::string& name) {
-  const nlohmann::json json = golden_file("vocabulary_" + name + ".json");
+  const nlohmann::ordered_json json = golden_file("vocabulary_" + name + ".json");
   model::Vocabulary vocabulary;
   vocabulary.model = json.at("model");
   vocabulary.pre = name == "bpe" ? "smollm" : "";

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-void apply(const nlohmann::json& group, model::Vocabulary& vocabulary) {
+void apply(const nlohmann::ordered_json& group, model::Vocabulary& vocabulary) {
   vocabulary.pre = group.value("pre", "");
   vocabulary.add_bos = group.at("add_bos");
   vocabulary.add_eos = group.at("add_eos");

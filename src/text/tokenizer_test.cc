@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -136,6 +138,29 @@ TEST_F(TokenizerFileTest, WhatIsNoTokenizerIsRefusedInOneLineThatNamesTheFile) {
     EXPECT_THAT(tokenizer.error().message(), StartsWith(path.string() + ": no tokenizer.json: "));
     EXPECT_EQ(tokenizer.error().message().find('\n'), std::string::npos);
   }
+}
+
+TEST(TokenizerTest, DamagedFilesAreReadOrRefusedButNeverCrash) {
+  const std::string good = tokenizer_json_from(test_vocabulary("bpe")).value();
+  std::mt19937 random(20240605);
+  int refused = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string json = good;
+    // The rules stand at both ends, around the vocabulary.
+    const std::size_t end = round % 2 == 0 ? 1200 : json.size();
+    for (int i = 0; i < 3; ++i) json[random() % end] = static_cast<char>(random() % 128);
+    const auto tokenizer = Tokenizer::parse(json);
+    if (!tokenizer) {
+      ++refused;
+      continue;
+    }
+    const auto ids = tokenizer->encode("The riders 365 \n<|im_end|> you're", true);
+    if (ids) {
+      EXPECT_TRUE(tokenizer->decode(*ids, false).has_value());
+    }
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_LT(refused, 400);
 }
 
 TEST_F(TokenizerFileTest, AMissingOrHugeFileIsRefused) {
