@@ -13,6 +13,14 @@ constexpr std::uint64_t kMaxToken = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
 
+std::uint64_t RandomFrames::next() {
+  state_ += 0x9e3779b97f4a7c15;
+  std::uint64_t z = state_;
+  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27U)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31U);
+}
+
 std::string RandomFrames::text(std::size_t longest) {
   constexpr std::array<std::string_view, 8> kPieces = {"a", "Z", "0", " ", "-", "é", "漢", "🚴"};
   std::string text;
@@ -102,7 +110,7 @@ Tensor RandomFrames::tensor(std::uint64_t rows) {
   std::size_t bytes = size_bytes(tensor.type);
   for (const std::uint64_t dimension : tensor.shape) bytes *= dimension;
   std::vector<std::byte> data(bytes);
-  for (std::byte& value : data) value = static_cast<std::byte>(random_() & 0xffU);
+  for (std::byte& value : data) value = static_cast<std::byte>(next() & 0xffU);
   tensor.data = SharedBytes::own(std::move(data));
   return tensor;
 }

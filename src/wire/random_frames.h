@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -14,7 +13,7 @@ namespace paceline::wire {
 /// Lifecycle: one per test. Thread-compatible.
 class RandomFrames {
  public:
-  explicit RandomFrames(std::uint64_t seed) : random_(seed) {}
+  explicit RandomFrames(std::uint64_t seed) : state_(seed) {}
 
   /// A valid frame of this kind.
   Frame frame(Kind kind);
@@ -22,11 +21,15 @@ class RandomFrames {
   Frame frame() { return frame(static_cast<Kind>(number(1, 13))); }
   /// A step with `rows` rows: literal tokens and references for stage 0, else boundary tensors.
   Frame step(std::uint32_t stage, std::uint32_t sequences);
+  /// Evenly (up to the remainder) in [low, high].
   std::uint64_t number(std::uint64_t low, std::uint64_t high) {
-    return std::uniform_int_distribution<std::uint64_t>(low, high)(random_);
+    const std::uint64_t choices = high - low + 1;
+    return choices == 0 ? next() : low + next() % choices;
   }
 
  private:
+  /// SplitMix64 (Steele, Lea, Flood 2014).
+  std::uint64_t next();
   std::string text(std::size_t longest);
   std::vector<std::uint64_t> shape();
   std::vector<BoundarySpec> boundary();
@@ -43,7 +46,7 @@ class RandomFrames {
   StepResult result();
   Message simple(Kind kind);
 
-  std::mt19937_64 random_;
+  std::uint64_t state_;
 };
 
 }  // namespace paceline::wire
