@@ -43,6 +43,16 @@ Result<ByteExtent> extent_of(const Graph& graph, NodeId id, std::span<const std:
   return ByteExtent{static_cast<std::uint64_t>(data - begin), size};
 }
 
+/// Numbers from which OpenVINO infers shapes as it reads the whole IR, on every stage.
+bool is_structural(const Graph& graph, NodeId id) {
+  constexpr std::size_t kSmallBytes = 64;
+  constexpr std::size_t kMostShapeBytes = 65536;
+  const auto& constant = *ov::as_type_ptr<ov::op::v0::Constant>(graph.node(id));
+  const ov::element::Type& type = constant.get_element_type();
+  const bool may_be_shape = type.is_integral_number() && type.size() >= 4;
+  return constant.get_byte_size() <= (may_be_shape ? kMostShapeBytes : kSmallBytes);
+}
+
 }  // namespace
 
 ByteExtents merge_extents(ByteExtents extents) {
@@ -103,6 +113,11 @@ Result<ConstantExtents> find_constant_extents(const Graph& graph, const LayerMap
           layer_count > 1 && reading != layers_reading.end() && reading->second == layer_count;
       (by_all ? extents.shared : by_part[part]).push_back(extent);
     }
+  }
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.kind(id) != NodeKind::kConstant || !is_structural(graph, id)) continue;
+    PACELINE_ASSIGN_OR_RETURN(const ByteExtent extent, extent_of(graph, id, weights));
+    extents.shared.push_back(extent);
   }
   for (ByteExtents& part : by_part) part = merge_extents(std::move(part));
   extents.shared = merge_extents(std::move(extents.shared));

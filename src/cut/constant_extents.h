@@ -31,13 +31,14 @@ using ByteExtents = std::vector<ByteExtent>;
 ByteExtents merge_extents(ByteExtents extents);
 std::uint64_t total_bytes(const ByteExtents& extents);
 
-/// A part lists all that it reads, but for what every layer reads, which is in `shared`. What
-/// two parts read, such as a tied embedding, stands in both.
+/// A part lists all that it reads, but for what every layer reads. What two parts read, such as a
+/// tied embedding, stands in both. `shared` also holds the small constants of all parts from which
+/// shapes are inferred: a stage reads the whole .xml, and with holes there it would be refused.
 struct ConstantExtents {
   ByteExtents embedding;            ///< read by the first stage only
   std::vector<ByteExtents> layers;  ///< by layer
   ByteExtents head;                 ///< read by the last stage only
-  ByteExtents shared;               ///< read by every stage
+  ByteExtents shared;               ///< needed by every stage
 
   /// All that the stage of `range` reads.
   ByteExtents of(LayerRange range) const;

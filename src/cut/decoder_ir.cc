@@ -1,7 +1,8 @@
 #include "cut/decoder_ir.h"
 
 #include <fstream>
-#include <sstream>
+#include <iterator>
+#include <string>
 #include <system_error>
 
 #include "cut/openvino_error.h"
@@ -16,8 +17,8 @@ std::span<const std::byte> DecoderIr::weight_bytes() const {
 Result<DecoderIr> read_decoder_ir(ov::Core& core, const std::filesystem::path& xml,
                                   const std::filesystem::path& bin) {
   std::ifstream file(xml, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open() || file.bad()) {
     return fail(ErrorCode::kNotFound, "{}: cannot be read", xml.string());
   }
   std::error_code unreadable;
@@ -27,7 +28,7 @@ Result<DecoderIr> read_decoder_ir(ov::Core& core, const std::filesystem::path& x
   try {
     DecoderIr ir;
     ir.weights = ov::read_tensor_data(bin);
-    ir.model = core.read_model(text.str(), ir.weights);
+    ir.model = core.read_model(text, ir.weights);
     return ir;
   } catch (const std::exception& exception) {
     return fail(ErrorCode::kDataLoss, "{}: not a readable OpenVINO IR: {}", xml.string(),

@@ -52,7 +52,9 @@ std::string Graph::variable_id(NodeId id) const {
 }
 
 std::string Graph::describe(NodeId id) const {
-  return fmt::format("{} ({})", nodes_[id]->get_friendly_name(), nodes_[id]->get_type_name());
+  const std::string variable = variable_id(id);
+  return fmt::format("{} ({}{}{})", nodes_[id]->get_friendly_name(), nodes_[id]->get_type_name(),
+                     variable.empty() ? "" : " of ", variable);
 }
 
 }  // namespace paceline::cut

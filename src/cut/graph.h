@@ -65,7 +65,7 @@ class Graph {
   }
   /// The variable of a ReadValue or an Assign; empty for other nodes.
   std::string variable_id(NodeId id) const;
-  /// For messages: "name (Type)".
+  /// For messages: "name (Type)", or "name (Type of variable)".
   std::string describe(NodeId id) const;
 
  private:

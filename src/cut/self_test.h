@@ -22,9 +22,9 @@ struct SelfTestOptions {
   std::uint64_t memory_bytes = std::numeric_limits<std::uint64_t>::max();
   std::uint32_t threads = 1;
   /// Called before each model that is run, with the number done and that of all; may be empty.
-  std::function<void(std::uint32_t, std::uint32_t)> progress;
+  std::function<void(std::uint32_t, std::uint32_t)> progress = {};
   /// Makes the stages of the chains; empty: DecoderAnalysis::cut. Tests put wrong cuts here.
-  std::function<Result<std::shared_ptr<ov::Model>>(LayerRange)> make_stage;
+  std::function<Result<std::shared_ptr<ov::Model>>(LayerRange)> make_stage = {};
 };
 
 struct SelfTestReport {

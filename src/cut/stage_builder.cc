@@ -114,12 +114,16 @@ void Builder::clone(NodeId id) {
   clones_.emplace(id, clone);
   const auto repointed = plan_.shape_sources.find(id);
   if (repointed == plan_.shape_sources.end() || repointed->second.leading_dimensions == 0) return;
-  const auto number = [](std::int64_t value) {
-    return ov::op::v0::Constant::create(ov::element::i64, ov::Shape{1}, {value});
+  const std::string name = clone->get_friendly_name() + "/leading";
+  const auto number = [&](const char* role, std::int64_t value) {
+    const auto constant = ov::op::v0::Constant::create(ov::element::i64, ov::Shape{1}, {value});
+    constant->set_friendly_name(name + role);
+    return constant;
   };
   const auto slice = std::make_shared<ov::op::v8::Slice>(
-      clone, number(0), number(repointed->second.leading_dimensions), number(1));
-  slice->set_friendly_name(clone->get_friendly_name() + "/leading");
+      clone, number("/start", 0), number("/stop", repointed->second.leading_dimensions),
+      number("/step", 1), number("/axis", 0));
+  slice->set_friendly_name(name);
   shortened_.emplace(id, slice->output(0));
 }
 

@@ -30,7 +30,6 @@ class Planner {
   bool reaches(NodeId from, NodeId wanted) const;
   bool repoint_to_twin(NodeId shape_of, Port source);
   bool repoint_from_root(NodeId shape_of, Port source);
-  bool repoint_to_boundary(NodeId shape_of, Port source);
 
   const Graph& graph_;
   const LayerMap& map_;
@@ -154,23 +153,9 @@ bool Planner::repoint_from_root(NodeId shape_of, Port source) {
   return false;
 }
 
-/// Hidden tensors of one width have one shape at every depth.
-bool Planner::repoint_to_boundary(NodeId shape_of, Port source) {
-  if (!plan_.spec.input) return false;
-  const ov::PartialShape& shape = graph_.shape(source);
-  if (shape.rank() != ov::Rank(3) || shape[2].is_dynamic() ||
-      shape != graph_.shape(*plan_.spec.input)) {
-    return false;
-  }
-  return try_source(shape_of, {*plan_.spec.input});
-}
-
 Status Planner::repoint(NodeId shape_of) {
   const Port source = graph_.inputs(shape_of)[0];
-  if (repoint_to_twin(shape_of, source) || repoint_from_root(shape_of, source) ||
-      repoint_to_boundary(shape_of, source)) {
-    return {};
-  }
+  if (repoint_to_twin(shape_of, source) || repoint_from_root(shape_of, source)) return {};
   return fail(ErrorCode::kUnimplemented,
               "layers {}..{} need the shape of {} outside of them, for {}, and have no tensor of "
               "that shape",
