@@ -55,7 +55,9 @@ Result<bool> SelfTest::fits(LayerRange range) const {
 
 Result<std::vector<ov::Tensor>> SelfTest::run_model(const std::shared_ptr<const ov::Model>& model,
                                                     const std::vector<ov::Tensor>& data) {
-  if (options_.progress) options_.progress(done_, total_);
+  if (options_.progress && !options_.progress(done_, total_)) {
+    return fail(ErrorCode::kCancelled, "self-test: cancelled after {} of {} models", done_, total_);
+  }
   done_ = std::min(done_ + 1, total_);
   return run_stateful(core_, model, exact_properties(options_.threads), batch_, data);
 }
@@ -121,6 +123,7 @@ Result<SelfTestReport> SelfTest::run() {
     return report_;
   }
   if (auto whole = check_whole(); !whole) {
+    if (whole.error().code() == ErrorCode::kCancelled) return fail(std::move(whole).error());
     PACELINE_RETURN_IF_ERROR(check_windows());
     return fail(std::move(whole).error());
   }

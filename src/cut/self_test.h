@@ -21,8 +21,9 @@ struct SelfTestOptions {
   /// What compiled models may take; a check that would need more is left out.
   std::uint64_t memory_bytes = std::numeric_limits<std::uint64_t>::max();
   std::uint32_t threads = 1;
-  /// Called before each model that is run, with the number done and that of all; may be empty.
-  std::function<void(std::uint32_t, std::uint32_t)> progress = {};
+  /// Called before each model that is run, with the number done and that of all; false asks for an
+  /// end: the self-test returns kCancelled. May be empty.
+  std::function<bool(std::uint32_t, std::uint32_t)> progress = {};
   /// Makes the stages of the chains; empty: DecoderAnalysis::cut. Tests put wrong cuts here.
   std::function<Result<std::shared_ptr<ov::Model>>(LayerRange)> make_stage = {};
 };

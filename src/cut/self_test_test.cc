@@ -44,12 +44,22 @@ TEST_F(SelfTestTest, PassesARightCut) {
                   EXPECT_LT(done, of);
                   ++calls;
                   total = of;
+                  return true;
                 }});
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_TRUE(report->whole_checked);
   EXPECT_EQ(report->largest_difference, 0.0);
   EXPECT_EQ(calls, total);
   EXPECT_EQ(total, 1U + 4U + 2U);  // the whole, four single layers, two halves
+}
+
+TEST_F(SelfTestTest, EndsWhenAsked) {
+  std::uint32_t calls = 0;
+  const auto report = self_test(
+      core_, analysis_, {.progress = [&](std::uint32_t, std::uint32_t) { return ++calls < 3; }});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(calls, 3U);
 }
 
 TEST_F(SelfTestTest, ChecksWindowsWhereTheWholeDoesNotFit) {
