@@ -33,11 +33,13 @@ inline float decoded_quant(const EncodedMatrix& matrix, std::size_t index) {
 inline std::vector<float> decoded(const EncodedMatrix& matrix, std::size_t elements) {
   std::vector<float> result(elements);
   const std::size_t group = elements / matrix.scales.size();
-  for (std::size_t i = 0; i < elements; ++i) {
+  for (std::size_t g = 0; g < matrix.scales.size(); ++g) {
+    const float scale = model::half_to_float(matrix.scales[g]);
     const float zero_point =
-        matrix.zero_points.empty() ? 0.0F : model::half_to_float(matrix.zero_points[i / group]);
-    result[i] =
-        (decoded_quant(matrix, i) - zero_point) * model::half_to_float(matrix.scales[i / group]);
+        matrix.zero_points.empty() ? 0.0F : model::half_to_float(matrix.zero_points[g]);
+    for (std::size_t i = g * group; i < (g + 1) * group; ++i) {
+      result[i] = (decoded_quant(matrix, i) - zero_point) * scale;
+    }
   }
   return result;
 }

@@ -105,20 +105,28 @@ void turn(Matrix& x, std::size_t heads, const model::DecoderConfig& config,
   }
 }
 
-/// Causal attention of one query row over the rows of k and v up to its own.
-void attend(const double* query, std::size_t token, const double* k, const double* v,
-            std::size_t stride, std::size_t size, double* result) {
+/// Rows of one head: row t begins at data[t * stride].
+struct Rows {
+  const double* data;
+  std::size_t stride;
+  double at(std::size_t t, std::size_t i) const { return data[t * stride + i]; }
+};
+
+/// Causal attention of the query row `token` over the rows of k and v up to its own.
+std::vector<double> attend(std::size_t token, std::size_t size, Rows q, Rows k, Rows v) {
   std::vector<double> weights(token + 1);
+  std::vector<double> result(size);
   double total = 0;
   for (std::size_t t = 0; t <= token; ++t) {
     double dot = 0;
-    for (std::size_t i = 0; i < size; ++i) dot += query[i] * k[t * stride + i];
+    for (std::size_t i = 0; i < size; ++i) dot += q.at(token, i) * k.at(t, i);
     weights[t] = std::exp(dot / std::sqrt(static_cast<double>(size)));
     total += weights[t];
   }
   for (std::size_t t = 0; t <= token; ++t) {
-    for (std::size_t i = 0; i < size; ++i) result[i] += weights[t] / total * v[t * stride + i];
+    for (std::size_t i = 0; i < size; ++i) result[i] += weights[t] / total * v.at(t, i);
   }
+  return result;
 }
 
 Matrix attention(const Matrix& x, const model::GgufFile& file, const model::DecoderConfig& config,
@@ -133,13 +141,14 @@ Matrix attention(const Matrix& x, const model::GgufFile& file, const model::Deco
   const Matrix v = multiply(x, values_of(file, block + "attn_v.weight"), config.hidden_size);
   turn(q, config.attention_heads, config, divisors);
   turn(k, config.key_value_heads, config, divisors);
-  Matrix result(q.size());
+  Matrix result;
   const std::size_t sharing = config.attention_heads / config.key_value_heads;
   for (std::size_t t = 0; t < q.size() / q_width; ++t) {
     for (std::size_t head = 0; head < config.attention_heads; ++head) {
       const std::size_t shared = head / sharing * size;
-      attend(&q[t * q_width + head * size], t, &k[shared], &v[shared], kv_width, size,
-             &result[t * q_width + head * size]);
+      const auto row = attend(t, size, {&q[head * size], q_width}, {&k[shared], kv_width},
+                              {&v[shared], kv_width});
+      result.insert(result.end(), row.begin(), row.end());
     }
   }
   return multiply(result, values_of(file, block + "attn_output.weight"), q_width);
