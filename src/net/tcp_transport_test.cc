@@ -155,15 +155,18 @@ TEST(TcpTransportTest, APeerThatClosesInAFrameIsNamedSo) {
 TEST(TcpTransportTest, AFullQueueRefusesAndAPeerThatTakesNothingIsClosed) {
   NetworkThread thread;
   TcpOptions options = impatient();
+  options.first_frame_timeout = std::chrono::seconds(20);
+  options.stall_timeout = std::chrono::seconds(1);
   options.send_queue_bytes = std::size_t{8} << 20;
   TcpTransport transport(thread, options);
   TestServer server(transport);
   RawPeer deaf(server.endpoint());
   const auto connection = server.accepted();
+  const wire::Frame frame = step_of(std::size_t{1} << 20);
   Status status;
   int taken = 0;
   while (status && taken < 1000) {
-    status = connection->send(step_of(std::size_t{1} << 20));
+    status = connection->send(frame);
     ++taken;
   }
   ASSERT_FALSE(status);

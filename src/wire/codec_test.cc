@@ -204,7 +204,7 @@ TEST(CodecTest, FramesBeforeAnErrorAreKept) {
 TEST(CodecTest, PayloadMemoryGrowsWithTheBytesThatArrive) {
   Frame frame{{ChainId(1), Epoch(1), StageId(1), StepId(1)}, Step{}, {}};
   std::get<Step>(frame.message).sequences.push_back({SequenceId(5), 0, 1, {}, {}, {}, {}});
-  constexpr std::size_t kBytes = 100U << 20;
+  constexpr std::size_t kBytes = 24U << 20;
   frame.tensors = {
       {"x", ElementType::kU8, {1, kBytes}, SharedBytes::own(std::vector(kBytes, std::byte{7}))}};
   const auto encoded = encode(frame);
