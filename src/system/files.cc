@@ -76,8 +76,7 @@ Status write_file_atomically(const fs::path& path, std::string_view content) {
   fs::path partial = path;
   partial += ".partial";
   {
-    const Descriptor file(
-        ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    const Descriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.value() < 0) return fail_errno(partial, "create");
     while (!content.empty()) {
       const ssize_t count = ::write(file.value(), content.data(), content.size());

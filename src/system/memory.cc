@@ -1,11 +1,11 @@
 #include "system/memory.h"
 
-#include <charconv>
-#include <string>
-#include <string_view>
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <optional>
+#include <string>
+#include <string_view>
 
 namespace paceline::system {
 namespace {

@@ -275,7 +275,8 @@ Result<Message> decode_body(const proto::Header& in, const Limits& limits) {
     case proto::Header::kPing:
       return Ping{in.ping().nonce(), in.ping().sent_us()};
     case proto::Header::kPong:
-      return Pong{in.pong().nonce(), in.pong().busy_us(), in.pong().queued_steps()};
+      return Pong{in.pong().nonce(), in.pong().busy_us(), in.pong().queued_steps(),
+                  in.pong().resident_bytes(), in.pong().anonymous_bytes()};
     case proto::Header::kFault:
       return decode(in.fault());
     case proto::Header::kReleaseChain:

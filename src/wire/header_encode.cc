@@ -184,6 +184,8 @@ class Encoder {
     header_.mutable_pong()->set_nonce(m.nonce);
     header_.mutable_pong()->set_busy_us(m.busy_us);
     header_.mutable_pong()->set_queued_steps(m.queued_steps);
+    header_.mutable_pong()->set_resident_bytes(m.resident_bytes);
+    header_.mutable_pong()->set_anonymous_bytes(m.anonymous_bytes);
   }
 
   void operator()(const Fault& m) const {

@@ -236,6 +236,8 @@ struct Pong {
   std::uint64_t nonce = 0;
   std::uint64_t busy_us = 0;  ///< how long the current step has been computing; 0: idle
   std::uint32_t queued_steps = 0;
+  std::uint64_t resident_bytes = 0;   ///< of the process, now
+  std::uint64_t anonymous_bytes = 0;  ///< resident and not backed by a file
   friend bool operator==(const Pong&, const Pong&) = default;
 };
 

@@ -228,7 +228,8 @@ Message RandomFrames::simple(Kind kind) {
       return Ping{number(0, kMax64), number(0, kMax64)};
     case Kind::kPong:
       return Pong{number(0, kMax64), number(0, kMax64),
-                  static_cast<std::uint32_t>(number(0, kMax32))};
+                  static_cast<std::uint32_t>(number(0, kMax32)), number(0, kMax64),
+                  number(0, kMax64)};
     case Kind::kFault:
       return Fault{static_cast<ErrorCode>(number(0, 14)), text(80),
                    static_cast<Kind>(number(0, 13))};
