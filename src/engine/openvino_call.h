@@ -7,10 +7,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cut/openvino_error.h"
 
 namespace paceline::engine {
 
-/// Runs `function` and gives its value, or an Error of "CONTEXT: first line of the exception".
+/// Runs `function` and gives its value, or an Error of "CONTEXT: the exception in one line".
 template <typename Function>
 auto openvino_call(std::string_view context, Function&& function)
     -> Result<decltype(std::forward<Function>(function)())> {
@@ -25,11 +26,7 @@ auto openvino_call(std::string_view context, Function&& function)
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::kResourceExhausted, "{}: out of memory", context);
   } catch (const std::exception& exception) {
-    std::string text = exception.what();
-    for (char& letter : text) {
-      if (letter == '\n') letter = ' ';
-    }
-    return fail(ErrorCode::kInternal, "{}: {}", context, text.substr(0, 600));
+    return fail(ErrorCode::kInternal, "{}: {}", context, cut::one_line(exception));
   }
 }
 

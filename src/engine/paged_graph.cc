@@ -53,12 +53,28 @@ Status gather_before_head(const std::shared_ptr<ov::Model>& stage) {
   return {};
 }
 
+std::shared_ptr<Parameter> boundary_input(const ov::Model& stage) {
+  for (const auto& parameter : stage.get_parameters()) {
+    if (has_name(parameter->output(0), cut::kBoundaryInput)) return parameter;
+  }
+  return nullptr;
+}
+
+/// The transformation opens the width of the boundary input to any; with the true one the plugin
+/// fuses the first norm as it does inside an uncut model (else results differ by 1e-6).
+void fix_input_width(const ov::Model& stage, ov::Dimension width) {
+  const auto input = boundary_input(stage);
+  if (!input) return;
+  ov::PartialShape shape = input->get_partial_shape();
+  *shape.rbegin() = width;
+  input->set_partial_shape(shape);
+}
+
 /// Gives the boundary input the type of the wire; the stage computes on it as f32.
-void retype_input(const std::shared_ptr<ov::Model>& stage, ov::element::Type wire_type) {
-  for (const auto& parameter : stage->get_parameters()) {
-    if (!has_name(parameter->output(0), cut::kBoundaryInput)) continue;
+void retype_input(const ov::Model& stage, ov::element::Type wire_type) {
+  const auto parameter = boundary_input(stage);
+  if (parameter && parameter->get_element_type() != wire_type) {
     const auto type = parameter->get_element_type();
-    if (type == wire_type) return;
     const auto consumers = parameter->output(0).get_target_inputs();
     parameter->set_element_type(wire_type);
     parameter->validate_and_infer_types();
@@ -67,8 +83,8 @@ void retype_input(const std::shared_ptr<ov::Model>& stage, ov::element::Type wir
   }
 }
 
-void retype_outputs(const std::shared_ptr<ov::Model>& stage, ov::element::Type wire_type) {
-  for (const auto& result : stage->get_results()) {
+void retype_outputs(const ov::Model& stage, ov::element::Type wire_type) {
+  for (const auto& result : stage.get_results()) {
     const ov::Output<ov::Node> source = result->input_value(0);
     const bool is_boundary = has_name(source, cut::kBoundaryOutput);
     const ov::element::Type type = is_boundary ? wire_type : ov::element::f32;
@@ -86,14 +102,19 @@ void retype_outputs(const std::shared_ptr<ov::Model>& stage, ov::element::Type w
 Status make_paged(const std::shared_ptr<ov::Model>& stage, ov::element::Type wire_type) {
   Status done;
   auto surgery = openvino_call(stage->get_friendly_name(), [&] {
+    const auto input = boundary_input(*stage);
+    const ov::Dimension width =
+        input ? *input->get_partial_shape().rbegin() : ov::Dimension::dynamic();
     ov::pass::Manager manager;
     manager.register_pass<ov::pass::SDPAToPagedAttention>();
     manager.run_passes(stage);
     const bool is_last =
         !has_name(stage->get_results().front()->input_value(0), cut::kBoundaryOutput);
     if (is_last) done = gather_before_head(stage);
-    retype_input(stage, wire_type);
-    retype_outputs(stage, wire_type);
+    fix_input_width(*stage, width);
+    stage->validate_nodes_and_infer_types();
+    retype_input(*stage, wire_type);
+    retype_outputs(*stage, wire_type);
     stage->validate_nodes_and_infer_types();
   });
   if (!surgery) return fail(std::move(surgery).error());

@@ -1,0 +1,109 @@
+#include "worker/session.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+#include <variant>
+
+#include "wire/frame_header.h"
+
+namespace paceline::worker {
+
+Session::Session(std::shared_ptr<net::Connection> connection, std::shared_ptr<StageHost> host,
+                 WelcomeSource welcome)
+    : connection_(std::move(connection)), host_(std::move(host)), welcome_(std::move(welcome)) {}
+
+void Session::reply(const wire::Address& address, wire::Message message) {
+  // A connection that cannot take an answer ends by itself.
+  (void)connection_->send({address, std::move(message), {}});
+}
+
+void Session::refuse(const wire::Address& address, wire::Kind regarding, const Error& error,
+                     bool is_fatal) {
+  spdlog::warn("{}: {}: {}", connection_->peer(), to_string(regarding), error.message());
+  reply(address, wire::Fault{error.code(), error.message(), regarding});
+  if (is_fatal) connection_->close(error);
+}
+
+void Session::on_hello(const wire::Address& address, const wire::Hello& hello) {
+  const auto version = wire::negotiate_version(wire::kProtocolVersions, hello.versions);
+  if (!version) {
+    refuse(address, wire::Kind::kHello, version.error(), true);
+    return;
+  }
+  has_greeted_ = true;
+  role_ = hello.role;
+  peer_name_ = hello.name;
+  wire::Welcome welcome = welcome_();
+  welcome.version = *version;
+  reply(address, std::move(welcome));
+}
+
+bool Session::may_send(wire::Kind kind) const {
+  const bool is_coordinator = role_ == wire::Role::kCoordinator;
+  switch (kind) {
+    case wire::Kind::kPing:
+    case wire::Kind::kStep:
+    case wire::Kind::kGoodbye:
+    case wire::Kind::kFault:
+      return true;
+    case wire::Kind::kAssignStage:
+    case wire::Kind::kReleaseChain:
+      return is_coordinator;
+    case wire::Kind::kLinkStage:
+      return !is_coordinator;
+    default:
+      return false;
+  }
+}
+
+void Session::on_frame(wire::Frame frame) {
+  const wire::Kind kind = wire::kind_of(frame.message);
+  if (!has_greeted_) {
+    if (const auto* hello = std::get_if<wire::Hello>(&frame.message)) {
+      on_hello(frame.address, *hello);
+    } else {
+      refuse(frame.address, kind,
+             Error(ErrorCode::kFailedPrecondition, "the first frame must be a hello"), true);
+    }
+    return;
+  }
+  if (!may_send(kind)) {
+    refuse(frame.address, kind,
+           Error(ErrorCode::kFailedPrecondition, "not expected on this connection"), true);
+    return;
+  }
+  dispatch(std::move(frame));
+}
+
+void Session::dispatch(wire::Frame frame) {
+  const wire::Address address = frame.address;
+  const wire::Kind kind = wire::kind_of(frame.message);
+  if (const auto* ping = std::get_if<wire::Ping>(&frame.message)) {
+    reply(address, host_->pong(ping->nonce));
+  } else if (const auto* assignment = std::get_if<wire::AssignStage>(&frame.message)) {
+    const auto taken = host_->assign(address, *assignment, peer_name_, connection_);
+    if (!taken) refuse(address, kind, taken.error(), false);
+  } else if (const auto* link = std::get_if<wire::LinkStage>(&frame.message)) {
+    const auto agreed = host_->link(address, *link);
+    if (agreed) {
+      reply(address, wire::LinkAccepted());
+    } else {
+      refuse(address, kind, agreed.error(), true);
+    }
+  } else if (std::holds_alternative<wire::Step>(frame.message)) {
+    const auto queued = host_->step(std::move(frame));
+    if (!queued) refuse(address, kind, queued.error(), true);
+  } else if (std::holds_alternative<wire::ReleaseChain>(frame.message)) {
+    host_->release(connection_.get());
+  } else if (const auto* goodbye = std::get_if<wire::Goodbye>(&frame.message)) {
+    connection_->close(Error(ErrorCode::kCancelled, goodbye->reason));
+  }
+}
+
+void Session::on_closed(const Error&) {
+  host_->release(connection_.get());
+  connection_.reset();
+}
+
+}  // namespace paceline::worker

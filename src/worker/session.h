@@ -1,0 +1,44 @@
+// One incoming connection of a worker: handshake first, then what its role may say.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "net/transport.h"
+#include "wire/messages.h"
+#include "worker/stage_host.h"
+
+namespace paceline::worker {
+
+/// What a Welcome says of this worker; asked anew for each connection.
+using WelcomeSource = std::function<wire::Welcome()>;
+
+/// Called on the network thread only, and never blocks it. A frame that does not fit closes the
+/// connection with the reason; the worker goes on.
+class Session final : public net::ConnectionHandler {
+ public:
+  Session(std::shared_ptr<net::Connection> connection, std::shared_ptr<StageHost> host,
+          WelcomeSource welcome);
+
+  void on_frame(wire::Frame frame) override;
+  void on_closed(const Error& reason) override;
+
+ private:
+  void on_hello(const wire::Address& address, const wire::Hello& hello);
+  /// False where the connection's role may not send this kind.
+  bool may_send(wire::Kind kind) const;
+  void dispatch(wire::Frame frame);
+  void reply(const wire::Address& address, wire::Message message);
+  /// Tells the peer what is wrong; `is_fatal` ends the connection, too.
+  void refuse(const wire::Address& address, wire::Kind regarding, const Error& error,
+              bool is_fatal);
+
+  std::shared_ptr<net::Connection> connection_;
+  std::shared_ptr<StageHost> host_;
+  WelcomeSource welcome_;
+  bool has_greeted_ = false;
+  wire::Role role_ = wire::Role::kCoordinator;
+  std::string peer_name_;
+};
+
+}  // namespace paceline::worker

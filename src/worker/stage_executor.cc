@@ -1,0 +1,217 @@
+#include "worker/stage_executor.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "sampling/sampler.h"
+
+namespace paceline::worker {
+namespace {
+
+/// More steps than any chain has in flight.
+constexpr std::size_t kRememberedSteps = 64;
+
+engine::SequenceRows rows_of(const wire::StepSequence& sequence) {
+  engine::SequenceRows rows;
+  rows.sequence = sequence.sequence;
+  rows.past_tokens = sequence.past_tokens;
+  rows.new_tokens = sequence.new_tokens;
+  if (!sequence.blocks.empty()) rows.blocks = sequence.blocks.front();
+  rows.sampled_rows = sequence.sampled_rows;
+  return rows;
+}
+
+std::vector<wire::Tensor> boundary_tensors(const engine::StageInfo& info,
+                                           const engine::StageOutput& output, std::uint64_t rows) {
+  std::vector<wire::Tensor> tensors;
+  for (std::size_t index = 0; index < output.boundaries.size(); ++index) {
+    const engine::BoundarySpec& spec = info.output_boundary[index];
+    wire::Tensor tensor;
+    tensor.name = spec.name;
+    tensor.type = spec.type;
+    tensor.shape = {rows};
+    tensor.shape.insert(tensor.shape.end(), spec.row_shape.begin(), spec.row_shape.end());
+    tensor.data = wire::SharedBytes::copy_of(output.boundaries[index]);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+/// The boundary tensors in the order of `specs`.
+Result<std::vector<std::span<const std::byte>>> match_boundaries(
+    std::span<const engine::BoundarySpec> specs, std::span<const wire::Tensor> tensors) {
+  std::vector<std::span<const std::byte>> matched;
+  for (const engine::BoundarySpec& spec : specs) {
+    const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                    [&](const auto& tensor) { return tensor.name == spec.name; });
+    if (found == tensors.end()) {
+      return fail(ErrorCode::kInvalidArgument, "the step has no boundary tensor {}", spec.name);
+    }
+    if (found->type != spec.type) {
+      return fail(ErrorCode::kInvalidArgument, "boundary tensor {} is of type {}, {} is expected",
+                  spec.name, to_string(found->type), to_string(spec.type));
+    }
+    matched.push_back(found->data.bytes());
+  }
+  if (tensors.size() != specs.size()) {
+    return fail(ErrorCode::kInvalidArgument, "the step has {} boundary tensors, {} are expected",
+                tensors.size(), specs.size());
+  }
+  return matched;
+}
+
+}  // namespace
+
+StageExecutor::StageExecutor(std::unique_ptr<engine::StageEngine> engine)
+    : engine_(std::move(engine)) {}
+
+Result<StageExecutor::Sequences> StageExecutor::apply_operations(const wire::Step& step) const {
+  Sequences sequences = sequences_;
+  for (const wire::SequenceSpec& spec : step.opened) {
+    if (!sequences.emplace(spec.sequence, Sequence{spec.sampling, spec.want_logits_digest, 0})
+             .second) {
+      return fail(ErrorCode::kFailedPrecondition, "sequence {} is open already",
+                  spec.sequence.value());
+    }
+  }
+  for (const wire::StepSequence& entry : step.sequences) {
+    const auto found = sequences.find(entry.sequence);
+    if (found == sequences.end()) {
+      return fail(ErrorCode::kFailedPrecondition, "sequence {} was not opened",
+                  entry.sequence.value());
+    }
+    for (const wire::Operation& operation : entry.operations) {
+      if (const auto* fork = std::get_if<wire::Fork>(&operation)) {
+        const auto parent = sequences.find(fork->from);
+        if (parent == sequences.end()) {
+          return fail(ErrorCode::kFailedPrecondition,
+                      "sequence {} forks from {}, which is not open", entry.sequence.value(),
+                      fork->from.value());
+        }
+        found->second.tokens = parent->second.tokens;
+      } else if (const auto* truncate = std::get_if<wire::Truncate>(&operation)) {
+        found->second.tokens = std::min(found->second.tokens, truncate->tokens);
+      } else if (entry.new_tokens > 0) {
+        return fail(ErrorCode::kInvalidArgument, "sequence {} is freed in a step that has its rows",
+                    entry.sequence.value());
+      } else {
+        sequences.erase(entry.sequence);
+      }
+    }
+  }
+  return sequences;
+}
+
+Status StageExecutor::append_tokens(const wire::StepSequence& sequence,
+                                    engine::StageBatch& batch) const {
+  for (const wire::TokenRef& token : sequence.tokens) {
+    if (const auto* literal = std::get_if<std::int64_t>(&token)) {
+      batch.tokens.push_back(*literal);
+      continue;
+    }
+    const auto& reference = std::get<wire::TokenReference>(token);
+    const auto step = std::find_if(recent_.begin(), recent_.end(), [&](const auto& entry) {
+      return entry.first == reference.step;
+    });
+    if (step == recent_.end()) {
+      return fail(ErrorCode::kUnimplemented,
+                  "sequence {} refers to step {}, whose result is not known to this stage",
+                  sequence.sequence.value(), reference.step.value());
+    }
+    const auto sample = std::find_if(step->second.begin(), step->second.end(),
+                                     [&](const auto& s) { return s.row == reference.row; });
+    if (sample == step->second.end()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "sequence {} refers to row {} of step {}, not sampled", sequence.sequence.value(),
+                  reference.row, reference.step.value());
+    }
+    batch.tokens.push_back(sample->token);
+  }
+  return {};
+}
+
+Result<engine::StageBatch> StageExecutor::make_batch(const wire::Step& step,
+                                                     const Sequences& sequences,
+                                                     std::span<const wire::Tensor> tensors) const {
+  engine::StageBatch batch;
+  for (const wire::BlockCopy& copy : step.copies) {
+    batch.copies.push_back({copy.from, copy.to});
+  }
+  for (const wire::StepSequence& entry : step.sequences) {
+    if (entry.new_tokens == 0) continue;
+    const Sequence& sequence = sequences.at(entry.sequence);
+    if (entry.past_tokens != sequence.tokens) {
+      return fail(ErrorCode::kFailedPrecondition,
+                  "sequence {} continues at token {}, this stage holds {}", entry.sequence.value(),
+                  entry.past_tokens, sequence.tokens);
+    }
+    if (entry.blocks.size() != 1) {
+      return fail(ErrorCode::kUnimplemented, "sequence {} has {} KV groups, this stage has 1",
+                  entry.sequence.value(), entry.blocks.size());
+    }
+    batch.sequences.push_back(rows_of(entry));
+    if (info().is_first) PACELINE_RETURN_IF_ERROR(append_tokens(entry, batch));
+  }
+  if (!info().is_first && !batch.sequences.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(batch.boundaries, match_boundaries(info().input_boundary, tensors));
+  }
+  return batch;
+}
+
+Result<std::vector<wire::Sample>> StageExecutor::sample_rows(const wire::Step& step,
+                                                             const Sequences& sequences,
+                                                             std::span<const float> logits) const {
+  std::vector<wire::Sample> samples;
+  std::uint32_t first_row = 0;
+  for (const wire::StepSequence& entry : step.sequences) {
+    for (const std::uint32_t row : entry.sampled_rows) {
+      const auto row_logits =
+          logits.subspan(samples.size() * info().vocabulary_size, info().vocabulary_size);
+      const Sequence& sequence = sequences.at(entry.sequence);
+      // The position that the sampled token will have: the same whatever the batch or chunk.
+      const std::uint64_t position = std::uint64_t{entry.past_tokens} + row + 1;
+      PACELINE_ASSIGN_OR_RETURN(const auto chosen,
+                                sampling::sample(row_logits, sequence.sampling, position));
+      wire::Sample sample;
+      sample.sequence = entry.sequence;
+      sample.row = first_row + row;
+      sample.token = chosen.token;
+      sample.logprob = static_cast<float>(chosen.logprob);
+      if (sequence.wants_digest) sample.logits_digest = sampling::logits_digest(row_logits);
+      samples.push_back(sample);
+    }
+    first_row += entry.new_tokens;
+  }
+  return samples;
+}
+
+void StageExecutor::remember(StepId id, const std::vector<wire::Sample>& samples) {
+  recent_.emplace_back(id, samples);
+  if (recent_.size() > kRememberedSteps) recent_.pop_front();
+}
+
+Result<StepProduct> StageExecutor::execute(StepId id, const wire::Step& step,
+                                           std::span<const wire::Tensor> tensors) {
+  PACELINE_ASSIGN_OR_RETURN(Sequences sequences, apply_operations(step));
+  PACELINE_ASSIGN_OR_RETURN(const auto batch, make_batch(step, sequences, tensors));
+  StepProduct product;
+  if (!batch.sequences.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(const auto output, engine_->run(batch));
+    if (info().is_last) {
+      PACELINE_ASSIGN_OR_RETURN(product.samples, sample_rows(step, sequences, output.logits));
+    } else {
+      product.boundaries = boundary_tensors(info(), output, batch.rows());
+    }
+  }
+  for (const wire::StepSequence& entry : step.sequences) {
+    if (entry.new_tokens > 0) {
+      sequences.at(entry.sequence).tokens = entry.past_tokens + entry.new_tokens;
+    }
+  }
+  sequences_ = std::move(sequences);
+  remember(id, product.samples);
+  return product;
+}
+
+}  // namespace paceline::worker

@@ -1,0 +1,64 @@
+// Executes the steps of one stage: keeps its sequences, runs the engine, samples in the last stage.
+//
+// Knows no connections and no threads: the worker feeds it from its engine thread. A step is
+// executed or it fails; a failed step leaves the sequences as they were.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "base/ids.h"
+#include "engine/stage_engine.h"
+#include "wire/messages.h"
+
+namespace paceline::worker {
+
+/// What a step gives: boundary tensors for the next stage, or samples from the last one.
+struct StepProduct {
+  std::vector<wire::Tensor> boundaries;
+  std::vector<wire::Sample> samples;
+};
+
+/// Thread-compatible.
+class StageExecutor {
+ public:
+  explicit StageExecutor(std::unique_ptr<engine::StageEngine> engine);
+
+  const engine::StageInfo& info() const { return engine_->info(); }
+  std::size_t open_sequences() const { return sequences_.size(); }
+
+  /// `tensors` are the frame's: the boundary of the stage before; none for the first stage.
+  /// kFailedPrecondition: a sequence is unknown, or its past is not what this stage holds.
+  /// kInvalidArgument: sizes or blocks do not fit. kUnimplemented: a token reference to a result
+  /// that was sampled elsewhere, or several KV groups.
+  Result<StepProduct> execute(StepId id, const wire::Step& step,
+                              std::span<const wire::Tensor> tensors);
+
+ private:
+  struct Sequence {
+    sampling::SamplingSpec sampling;
+    bool wants_digest = false;
+    std::uint32_t tokens = 0;  ///< in the KV cache
+  };
+  using Sequences = std::map<SequenceId, Sequence>;
+
+  Result<Sequences> apply_operations(const wire::Step& step) const;
+  Result<engine::StageBatch> make_batch(const wire::Step& step, const Sequences& sequences,
+                                        std::span<const wire::Tensor> tensors) const;
+  Status append_tokens(const wire::StepSequence& sequence, engine::StageBatch& batch) const;
+  Result<std::vector<wire::Sample>> sample_rows(const wire::Step& step, const Sequences& sequences,
+                                                std::span<const float> logits) const;
+  void remember(StepId id, const std::vector<wire::Sample>& samples);
+
+  std::unique_ptr<engine::StageEngine> engine_;
+  Sequences sequences_;
+  /// Samples of recent steps, which token references of later ones may name.
+  std::deque<std::pair<StepId, std::vector<wire::Sample>>> recent_;
+};
+
+}  // namespace paceline::worker

@@ -1,0 +1,122 @@
+#include "worker/stage_host.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <utility>
+
+#include "system/memory.h"
+
+namespace paceline::worker {
+namespace {
+
+/// More steps than a coordinator has in flight through one worker.
+constexpr std::size_t kMaxQueuedJobs = 1024;
+
+std::uint64_t microseconds(Duration duration) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
+
+}  // namespace
+
+StageHost::StageHost(net::Transport& transport, StageLoader loader, const Clock& clock,
+                     StageIdentity identity)
+    : transport_(transport),
+      loader_(std::move(loader)),
+      clock_(clock),
+      identity_(std::move(identity)),
+      queue_(kMaxQueuedJobs, clock) {}
+
+StageHost::~StageHost() {
+  const std::lock_guard lock(mutex_);
+  drop_stages();
+}
+
+/// With the mutex held. The engines are freed on the queue's thread, after the step that runs.
+void StageHost::drop_stages() {
+  for (auto& [id, stage] : owned_.stages) {
+    stage->abandon();
+    queue_.push_always([stage = std::move(stage)] {});
+  }
+  owned_.stages.clear();
+}
+
+Status StageHost::assign(const wire::Address& address, const wire::AssignStage& assignment,
+                         const std::string& owner, std::shared_ptr<net::Connection> coordinator) {
+  const std::size_t place = address.stage.value();
+  if (place >= assignment.route.size() || assignment.route[place].layers != assignment.layers) {
+    return fail(ErrorCode::kInvalidArgument, "stage {} of the route is not layers {}-{}", place,
+                assignment.layers.begin, assignment.layers.end);
+  }
+  const std::lock_guard lock(mutex_);
+  if (owned_.coordinator && owned_.coordinator != coordinator) {
+    return fail(ErrorCode::kAlreadyExists, "this worker serves {} already", owned_.owner);
+  }
+  if (owned_.chain != address.chain || owned_.epoch != address.epoch) {
+    if (owned_.chain == address.chain && address.epoch < owned_.epoch) {
+      return fail(ErrorCode::kAborted, "epoch {} is over, this is epoch {}", address.epoch.value(),
+                  owned_.epoch.value());
+    }
+    drop_stages();
+  }
+  owned_.owner = owner;
+  owned_.coordinator = coordinator;
+  owned_.chain = address.chain;
+  owned_.epoch = address.epoch;
+  auto stage =
+      std::make_shared<HostedStage>(address, assignment, identity_, std::move(coordinator));
+  if (!owned_.stages.emplace(address.stage, stage).second) {
+    return fail(ErrorCode::kAlreadyExists, "stage {} is assigned already", place);
+  }
+  return queue_.push([this, stage = std::move(stage)] { stage->load(loader_, clock_); });
+}
+
+Status StageHost::link(const wire::Address& address, const wire::LinkStage& offered) {
+  const std::lock_guard lock(mutex_);
+  const auto stage = owned_.stages.find(address.stage);
+  if (stage == owned_.stages.end() || owned_.chain != address.chain ||
+      owned_.epoch != address.epoch) {
+    return fail(ErrorCode::kFailedPrecondition, "stage {} of this chain is not assigned here",
+                address.stage.value());
+  }
+  return stage->second->compare(offered);
+}
+
+Status StageHost::step(wire::Frame frame) {
+  const std::lock_guard lock(mutex_);
+  const auto found = owned_.stages.find(frame.address.stage);
+  if (found == owned_.stages.end()) {
+    return fail(ErrorCode::kFailedPrecondition, "a step for stage {}, which is not assigned here",
+                frame.address.stage.value());
+  }
+  PACELINE_RETURN_IF_ERROR(found->second->admit(frame.address));
+  // std::function wants copyable captures; a frame is moved, never copied.
+  auto shared_frame = std::make_shared<wire::Frame>(std::move(frame));
+  return queue_.push([this, stage = found->second, shared_frame, received = clock_.now()] {
+    stage->run(std::move(*shared_frame), clock_.now() - received, transport_, clock_);
+  });
+}
+
+void StageHost::release(const net::Connection* coordinator) {
+  const std::lock_guard lock(mutex_);
+  if (!owned_.coordinator || owned_.coordinator.get() != coordinator) return;
+  spdlog::info("{} stages of {} are released", owned_.stages.size(), owned_.owner);
+  drop_stages();
+  owned_ = Ownership();
+}
+
+wire::Pong StageHost::pong(std::uint64_t nonce) const {
+  const WorkQueue::Load load = queue_.load();
+  wire::Pong pong;
+  pong.nonce = nonce;
+  pong.busy_us = microseconds(load.busy);
+  pong.queued_steps = static_cast<std::uint32_t>(load.queued);
+  if (const auto memory = system::process_memory()) {
+    pong.resident_bytes = memory->resident_bytes;
+    pong.anonymous_bytes = memory->anonymous_bytes;
+  }
+  return pong;
+}
+
+}  // namespace paceline::worker

@@ -1,0 +1,57 @@
+#include "worker/stage_loader.h"
+
+#include "engine/paged_engine.h"
+#include "shard/package.h"
+#include "shard/stage_memory.h"
+#include "system/memory.h"
+
+namespace paceline::worker {
+namespace {
+
+constexpr std::uint64_t kMiB = 1ULL << 20;
+
+Status check_memory(const shard::Manifest& manifest, const wire::AssignStage& assignment) {
+  const std::uint64_t kv_tokens =
+      std::uint64_t{assignment.kv_blocks} * assignment.logical_block_tokens;
+  const shard::StageMemory needed =
+      shard::estimate_stage_memory(manifest, assignment.layers, assignment.profile, kv_tokens);
+  PACELINE_ASSIGN_OR_RETURN(const auto memory, system::machine_memory());
+  if (needed.total_bytes() <= memory.available_bytes) return {};
+  return fail(ErrorCode::kResourceExhausted,
+              "layers {}-{} need {} MiB ({} weights, {} KV for {} tokens, {} process), {} MiB are "
+              "free; lower --ctx or use more workers",
+              assignment.layers.begin, assignment.layers.end, needed.total_bytes() / kMiB,
+              needed.weight_bytes / kMiB, needed.kv_bytes / kMiB, kv_tokens,
+              needed.process_bytes / kMiB, memory.available_bytes / kMiB);
+}
+
+Result<std::unique_ptr<engine::StageEngine>> load(const PackageStore& store,
+                                                  std::uint32_t default_threads,
+                                                  const wire::AssignStage& assignment) {
+  PACELINE_ASSIGN_OR_RETURN(const auto* package, store.find(assignment.package_digest));
+  PACELINE_RETURN_IF_ERROR(package->manifest.check_range(assignment.layers));
+  PACELINE_RETURN_IF_ERROR(check_memory(package->manifest, assignment));
+  const std::uint32_t threads = assignment.threads > 0 ? assignment.threads : default_threads;
+  shard::VerifyOptions verification;
+  verification.layers = assignment.layers;
+  verification.threads = std::max(1U, threads);
+  PACELINE_RETURN_IF_ERROR(shard::verify(package->directory, package->manifest, verification));
+  engine::StageOptions options;
+  options.package = package->directory;
+  options.layers = assignment.layers;
+  options.profile = assignment.profile;
+  options.threads = threads;
+  options.kv_blocks = assignment.kv_blocks;
+  options.logical_block_tokens = assignment.logical_block_tokens;
+  return engine::load_paged_engine(options);
+}
+
+}  // namespace
+
+StageLoader make_stage_loader(const PackageStore& store, std::uint32_t default_threads) {
+  return [&store, default_threads](const wire::AssignStage& assignment) {
+    return load(store, default_threads, assignment);
+  };
+}
+
+}  // namespace paceline::worker

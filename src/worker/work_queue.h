@@ -1,0 +1,50 @@
+// One thread that does a worker's jobs in order: loading, steps, freeing. Network threads only
+// put jobs in, so they never wait on an engine.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace paceline::worker {
+
+/// Thread-safe. The destructor finishes the current job, drops the others and joins the thread.
+class WorkQueue {
+ public:
+  struct Load {
+    std::size_t queued = 0;
+    Duration busy = {};  ///< how long the current job has been running; zero when idle
+  };
+
+  WorkQueue(std::size_t capacity, const Clock& clock);
+  ~WorkQueue();
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+  /// kResourceExhausted where `capacity` jobs wait already.
+  Status push(std::function<void()> job);
+  /// Also beyond the capacity: for jobs that free what others took.
+  void push_always(std::function<void()> job);
+  Load load() const;
+
+ private:
+  void run();
+
+  const std::size_t capacity_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  std::optional<TimePoint> busy_since_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace paceline::worker
