@@ -1,0 +1,103 @@
+#include "coordinator/chain.h"
+
+#include <random>
+#include <utility>
+
+namespace paceline::coordinator {
+namespace {
+
+constexpr auto kLoadTimeout = std::chrono::minutes(30);
+constexpr auto kStatusTimeout = std::chrono::seconds(5);
+/// Of the warm-up; sequences of requests count up from 1.
+constexpr SequenceId kWarmUpSequence{UINT64_MAX};
+
+ChainId random_chain_id() {
+  std::random_device device;
+  return ChainId(std::uint64_t{device()} << 32U | device());
+}
+
+}  // namespace
+
+Chain::Chain(std::unique_ptr<WorkerPool> pool, ChainPlan plan, const Clock& clock)
+    : pool_(std::move(pool)), plan_(std::move(plan)), clock_(clock), id_(random_chain_id()) {}
+
+wire::Address Chain::address(std::size_t stage, StepId step) const {
+  return {id_, Epoch(1), StageId(static_cast<std::uint32_t>(stage)), step};
+}
+
+Result<std::unique_ptr<Chain>> Chain::start(std::unique_ptr<WorkerPool> pool, ChainPlan plan,
+                                            const Clock& clock) {
+  std::unique_ptr<Chain> chain(new Chain(std::move(pool), std::move(plan), clock));
+  PACELINE_RETURN_IF_ERROR(chain->assign());
+  PACELINE_RETURN_IF_ERROR(chain->warm_up());
+  return chain;
+}
+
+Status Chain::assign() {
+  wire::AssignStage assignment;
+  assignment.package_digest = plan_.package_digest;
+  assignment.profile = plan_.profile;
+  assignment.threads = plan_.threads;
+  assignment.context_tokens = plan_.context_tokens;
+  assignment.kv_blocks = plan_.kv_blocks;
+  assignment.logical_block_tokens = plan_.logical_block_tokens;
+  assignment.route = plan_.route;
+  for (std::size_t stage = 0; stage < plan_.route.size(); ++stage) {
+    assignment.layers = plan_.route[stage].layers;
+    PACELINE_RETURN_IF_ERROR(
+        pool_->send(plan_.route[stage].address, {address(stage, StepId(0)), assignment, {}}));
+  }
+  const auto deadline = Deadline::after(kLoadTimeout, clock_.now());
+  for (std::size_t stage = 0; stage < plan_.route.size(); ++stage) {
+    StageReport report;
+    report.entry = plan_.route[stage];
+    report.worker_name = pool_->welcomes().at(report.entry.address).name;
+    PACELINE_ASSIGN_OR_RETURN(
+        report.ready, pool_->await_ready(StageId(static_cast<std::uint32_t>(stage)), deadline));
+    stages_.push_back(std::move(report));
+  }
+  return {};
+}
+
+Status Chain::warm_up() {
+  wire::Step step;
+  wire::SequenceSpec spec;
+  spec.sequence = kWarmUpSequence;
+  step.opened.push_back(std::move(spec));
+  wire::StepSequence rows;
+  rows.sequence = kWarmUpSequence;
+  rows.new_tokens = 1;
+  rows.tokens = {std::int64_t{0}};
+  rows.sampled_rows = {0};
+  rows.blocks = {{BlockId(0)}};
+  step.sequences.push_back(std::move(rows));
+  PACELINE_ASSIGN_OR_RETURN(const StepId warm, submit(std::move(step)));
+  wire::Step end;
+  wire::StepSequence freed;
+  freed.sequence = kWarmUpSequence;
+  freed.operations = {wire::Free()};
+  end.sequences.push_back(std::move(freed));
+  PACELINE_ASSIGN_OR_RETURN(const StepId ended, submit(std::move(end)));
+  const auto deadline = Deadline::after(kLoadTimeout, clock_.now());
+  PACELINE_RETURN_IF_ERROR(await(warm, deadline));
+  PACELINE_RETURN_IF_ERROR(await(ended, deadline));
+  return {};
+}
+
+Result<StepId> Chain::submit(wire::Step step) {
+  const StepId id(last_step_.value() + 1);
+  PACELINE_RETURN_IF_ERROR(
+      pool_->send(plan_.route.front().address, {address(0, id), std::move(step), {}}));
+  last_step_ = id;
+  return id;
+}
+
+Result<wire::StepResult> Chain::await(StepId step, Deadline deadline) {
+  return pool_->await_result(step, deadline);
+}
+
+Result<std::map<std::string, wire::Pong>> Chain::status() {
+  return pool_->ping_all(Deadline::after(kStatusTimeout, clock_.now()));
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,67 @@
+// A chain of workers that runs steps: assigned, loaded, warmed up.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/profile.h"
+#include "coordinator/step_runner.h"
+#include "coordinator/worker_pool.h"
+#include "wire/messages.h"
+
+namespace paceline::coordinator {
+
+/// What a chain is made of; chain_plan.h makes one.
+struct ChainPlan {
+  std::string package_digest;
+  std::vector<wire::RouteEntry> route;
+  Profile profile = Profile::kFast;
+  std::uint32_t threads = 0;  ///< per stage; 0: the worker's choice
+  std::uint32_t context_tokens = 0;
+  std::uint32_t kv_blocks = 0;
+  std::uint32_t logical_block_tokens = 32;
+};
+
+/// What a stage's process holds.
+struct StageReport {
+  wire::RouteEntry entry;
+  std::string worker_name;
+  wire::StageReady ready;
+};
+
+/// Thread-compatible: one user. Ends its stages when it is destroyed.
+class Chain final : public StepRunner {
+ public:
+  /// Assigns all stages, which load side by side, and waits for them; then a first token goes
+  /// through the whole chain, which makes the links and lets each device prepare its weights.
+  /// Ready means: that token came back.
+  static Result<std::unique_ptr<Chain>> start(std::unique_ptr<WorkerPool> pool, ChainPlan plan,
+                                              const Clock& clock);
+
+  Result<StepId> submit(wire::Step step) override;
+  Result<wire::StepResult> await(StepId step, Deadline deadline) override;
+
+  const ChainPlan& plan() const { return plan_; }
+  const std::vector<StageReport>& stages() const { return stages_; }
+  /// Memory of each stage's process now, by worker address.
+  Result<std::map<std::string, wire::Pong>> status();
+
+ private:
+  Chain(std::unique_ptr<WorkerPool> pool, ChainPlan plan, const Clock& clock);
+  wire::Address address(std::size_t stage, StepId step) const;
+  Status assign();
+  Status warm_up();
+
+  std::unique_ptr<WorkerPool> pool_;
+  const ChainPlan plan_;
+  const Clock& clock_;
+  const ChainId id_;
+  std::vector<StageReport> stages_;
+  StepId last_step_{0};
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,135 @@
+#include "coordinator/chain_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/divide.h"
+#include "shard/stage_memory.h"
+
+namespace paceline::coordinator {
+namespace {
+
+constexpr std::uint32_t kLogicalBlockTokens = 32;
+constexpr std::uint64_t kMiB = 1ULL << 20;
+
+std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+/// What one machine must hold, and what it has.
+struct Host {
+  std::uint64_t fixed_bytes = 0;  ///< weights and processes
+  std::uint64_t kv_bytes_per_token = 0;
+  std::uint64_t available_bytes = 0;
+  std::vector<std::string> workers;
+};
+
+std::map<std::string, Host> hosts_of(const shard::Manifest& manifest,
+                                     const std::map<std::string, wire::Welcome>& welcomes,
+                                     const ChainPlan& plan) {
+  std::map<std::string, Host> hosts;
+  for (const wire::RouteEntry& entry : plan.route) {
+    Host& host = hosts[host_of(entry.address)];
+    auto memory = shard::estimate_stage_memory(manifest, entry.layers, plan.profile, 0);
+    // A worker that stands in the route twice is one process.
+    if (std::count(host.workers.begin(), host.workers.end(), entry.address) > 0) {
+      memory.process_bytes = 0;
+    }
+    host.workers.push_back(entry.address);
+    host.fixed_bytes += memory.total_bytes();
+    host.kv_bytes_per_token +=
+        shard::paged_kv_bytes_per_token(manifest, entry.layers, plan.profile);
+    host.available_bytes = welcomes.at(entry.address).available_bytes;
+  }
+  return hosts;
+}
+
+/// The tokens of KV that every machine has room for.
+Result<std::uint64_t> tokens_that_fit(const std::map<std::string, Host>& hosts) {
+  std::uint64_t tokens = UINT32_MAX;
+  for (const auto& [name, host] : hosts) {
+    if (host.fixed_bytes > host.available_bytes) {
+      return fail(ErrorCode::kResourceExhausted,
+                  "{}: the weights and processes of its {} stages need {} MiB, {} MiB are free; "
+                  "use more machines",
+                  name, host.workers.size(), host.fixed_bytes / kMiB, host.available_bytes / kMiB);
+    }
+    const std::uint64_t left = host.available_bytes - host.fixed_bytes;
+    if (host.kv_bytes_per_token > 0) tokens = std::min(tokens, left / host.kv_bytes_per_token);
+  }
+  return tokens;
+}
+
+Status choose_context(const shard::Manifest& manifest, const std::map<std::string, Host>& hosts,
+                      std::uint32_t wanted, ChainPlan& plan) {
+  PACELINE_ASSIGN_OR_RETURN(const std::uint64_t fit, tokens_that_fit(hosts));
+  const std::uint64_t trained = manifest.context_tokens == 0 ? 4096 : manifest.context_tokens;
+  const std::uint64_t context = wanted > 0 ? wanted : std::min(trained, fit);
+  const std::uint64_t blocks = (context + kLogicalBlockTokens - 1) / kLogicalBlockTokens;
+  const bool is_refused = blocks * kLogicalBlockTokens > fit && wanted > 0;
+  if (is_refused || fit < kLogicalBlockTokens) {
+    std::uint64_t kv_bytes = 0;
+    for (const auto& [name, host] : hosts) kv_bytes += host.kv_bytes_per_token;
+    return fail(ErrorCode::kResourceExhausted,
+                "a context of {} tokens does not fit: KV takes {} bytes per token, and after the "
+                "weights there is room for {} tokens; lower --ctx or use more machines",
+                context, kv_bytes, fit);
+  }
+  plan.kv_blocks =
+      static_cast<std::uint32_t>(wanted > 0 ? blocks : std::min(blocks, fit / kLogicalBlockTokens));
+  plan.context_tokens = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(context, std::uint64_t{plan.kv_blocks} * kLogicalBlockTokens));
+  return {};
+}
+
+Status check_packages(const shard::Manifest& manifest,
+                      const std::map<std::string, wire::Welcome>& welcomes) {
+  for (const auto& [address, welcome] : welcomes) {
+    const auto& packages = welcome.packages;
+    if (std::none_of(packages.begin(), packages.end(),
+                     [&](const auto& held) { return held.digest == manifest.digest; })) {
+      return fail(ErrorCode::kNotFound,
+                  "worker {} does not have this package (digest {:.12}); start it with --package",
+                  address, manifest.digest);
+    }
+  }
+  return {};
+}
+
+/// By the bytes that a stage reads; where weights are given, by numbers of layers.
+Result<std::vector<LayerRange>> divide_layers(const shard::Manifest& manifest,
+                                              const ChainSettings& settings) {
+  if (settings.weights.empty()) {
+    const shard::PartBytes bytes = manifest.part_bytes();
+    return plan::divide({bytes.layers, bytes.embedding, bytes.head, bytes.shared},
+                        static_cast<std::uint32_t>(settings.workers.size()));
+  }
+  plan::LayerCosts equal;
+  equal.layers.assign(manifest.layers, 1);
+  return plan::divide_by_weights(equal, settings.weights);
+}
+
+}  // namespace
+
+Result<ChainPlan> plan_chain(const shard::Manifest& manifest,
+                             const std::map<std::string, wire::Welcome>& welcomes,
+                             const ChainSettings& settings) {
+  PACELINE_RETURN_IF_ERROR(check_packages(manifest, welcomes));
+  const std::size_t stages = settings.workers.size();
+  if (!settings.weights.empty() && settings.weights.size() != stages) {
+    return fail(ErrorCode::kInvalidArgument, "--split has {} weights for {} stages",
+                settings.weights.size(), stages);
+  }
+  PACELINE_ASSIGN_OR_RETURN(const auto ranges, divide_layers(manifest, settings));
+  ChainPlan plan;
+  plan.package_digest = manifest.digest;
+  plan.profile = settings.profile;
+  plan.threads = settings.threads;
+  plan.logical_block_tokens = kLogicalBlockTokens;
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    plan.route.push_back({settings.workers[stage], ranges[stage]});
+  }
+  PACELINE_RETURN_IF_ERROR(
+      choose_context(manifest, hosts_of(manifest, welcomes, plan), settings.context_tokens, plan));
+  return plan;
+}
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,36 @@
+// Who holds what, for a chain of given workers: layers divided by the bytes that a stage reads, and
+// as much context as their memory allows.
+//
+// Not the planner of measured profiles; that comes as its own folder's concern.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "coordinator/chain.h"
+#include "shard/manifest.h"
+#include "wire/messages.h"
+
+namespace paceline::coordinator {
+
+struct ChainSettings {
+  std::vector<std::string> workers;  ///< one per stage, in order; one may stand there repeatedly
+  std::vector<double> weights;       ///< layers per stage, in proportion; empty: by bytes
+  Profile profile = Profile::kFast;
+  std::uint32_t threads = 0;
+  std::uint32_t context_tokens = 0;  ///< 0: the model's, or what fits
+};
+
+/// `welcomes` by address, of all workers of the settings. Workers with the same host share its
+/// memory. kResourceExhausted, with the numbers, where the model or the context does not fit;
+/// kInvalidArgument for a division that cannot be made; kNotFound where a worker has no such
+/// package.
+Result<ChainPlan> plan_chain(const shard::Manifest& manifest,
+                             const std::map<std::string, wire::Welcome>& welcomes,
+                             const ChainSettings& settings);
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,21 @@
+// What runs steps: a chain of workers, or a fake in tests.
+#pragma once
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/ids.h"
+#include "wire/messages.h"
+
+namespace paceline::coordinator {
+
+/// Steps are executed in the order of submission; each gives one result, in the same order.
+class StepRunner {
+ public:
+  virtual ~StepRunner() = default;
+  /// Sends a step on its way; does not wait for it.
+  virtual Result<StepId> submit(wire::Step step) = 0;
+  /// Waits for the result of `step`. A failed step, a lost worker or the deadline is an Error.
+  virtual Result<wire::StepResult> await(StepId step, Deadline deadline) = 0;
+};
+
+}  // namespace paceline::coordinator

@@ -1,0 +1,215 @@
+#include "coordinator/worker_pool.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "base/version.h"
+#include "net/endpoint.h"
+#include "wire/frame_header.h"
+
+namespace paceline::coordinator {
+namespace {
+
+constexpr auto kPingInterval = std::chrono::milliseconds(500);
+/// A worker answers pings on its network thread, however busy its engine is.
+constexpr auto kSilenceLimit = std::chrono::seconds(4);
+
+wire::Hello hello_of(const std::string& name) {
+  wire::Hello hello;
+  hello.versions = wire::kProtocolVersions;
+  hello.software_version = kVersion;
+  hello.role = wire::Role::kCoordinator;
+  hello.name = name;
+  return hello;
+}
+
+}  // namespace
+
+/// Passes a connection's events to the pool until the pool is gone.
+class WorkerPool::Handler final : public net::ConnectionHandler {
+ public:
+  Handler(WorkerPool* pool, std::string worker) : pool_(pool), worker_(std::move(worker)) {}
+
+  void on_frame(wire::Frame frame) override {
+    const std::lock_guard lock(mutex_);
+    if (pool_ != nullptr) pool_->on_frame(worker_, std::move(frame));
+  }
+  void on_closed(const Error& reason) override {
+    const std::lock_guard lock(mutex_);
+    if (pool_ != nullptr) pool_->on_closed(worker_, reason);
+  }
+  void detach() {
+    const std::lock_guard lock(mutex_);
+    pool_ = nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  WorkerPool* pool_;
+  const std::string worker_;
+};
+
+WorkerPool::~WorkerPool() {
+  for (auto& [address, peer] : peers_) {
+    peer.handler->detach();
+    if (!peer.connection) continue;
+    (void)peer.connection->send({{}, wire::ReleaseChain(), {}});
+    peer.connection->close(Error(ErrorCode::kCancelled, "the coordinator is done"));
+  }
+}
+
+Result<std::unique_ptr<WorkerPool>> WorkerPool::connect(net::Transport& transport,
+                                                        const Clock& clock,
+                                                        const std::vector<std::string>& addresses,
+                                                        const std::string& name,
+                                                        Deadline deadline) {
+  std::unique_ptr<WorkerPool> pool(new WorkerPool(clock));
+  for (const std::string& address : addresses) {
+    if (pool->peers_.contains(address)) continue;
+    PACELINE_RETURN_IF_ERROR(pool->greet(transport, address, name, deadline));
+  }
+  return pool;
+}
+
+Status WorkerPool::greet(net::Transport& transport, const std::string& address,
+                         const std::string& name, Deadline deadline) {
+  PACELINE_ASSIGN_OR_RETURN(const auto endpoint, net::parse_endpoint(address));
+  auto handler = std::make_shared<Handler>(this, address);
+  {
+    const std::lock_guard lock(mutex_);
+    peers_[address].handler = handler;
+    peers_[address].last_heard = clock_.now();
+  }
+  auto connection = net::dial_and_wait(transport, endpoint, deadline, handler);
+  if (!connection) return fail(connection.error().with_context("worker " + address));
+  std::unique_lock lock(mutex_);
+  Peer& peer = peers_[address];
+  peer.connection = *std::move(connection);
+  PACELINE_RETURN_IF_ERROR(peer.connection->send({{}, hello_of(name), {}}));
+  PACELINE_RETURN_IF_ERROR(
+      wait_until(lock, deadline, [&peer] { return peer.welcome.has_value(); }));
+  welcomes_.emplace(address, *peer.welcome);
+  return {};
+}
+
+Status WorkerPool::send(const std::string& worker, wire::Frame frame) {
+  std::shared_ptr<net::Connection> connection;
+  {
+    const std::lock_guard lock(mutex_);
+    connection = peers_.at(worker).connection;
+  }
+  if (auto sent = connection->send(std::move(frame)); !sent) {
+    const std::lock_guard lock(mutex_);
+    return fail(failure_ ? *failure_ : sent.error().with_context("worker " + worker));
+  }
+  return {};
+}
+
+void WorkerPool::on_frame(const std::string& worker, wire::Frame frame) {
+  const std::lock_guard lock(mutex_);
+  peers_[worker].last_heard = clock_.now();
+  record(worker, frame);
+  changed_.notify_all();
+}
+
+/// With the mutex held.
+void WorkerPool::record(const std::string& worker, wire::Frame& frame) {
+  if (auto* welcome = std::get_if<wire::Welcome>(&frame.message)) {
+    peers_[worker].welcome = std::move(*welcome);
+  } else if (auto* ready = std::get_if<wire::StageReady>(&frame.message)) {
+    ready_[frame.address.stage] = std::move(*ready);
+  } else if (auto* pong = std::get_if<wire::Pong>(&frame.message)) {
+    peers_[worker].pong = *pong;
+  } else if (auto* result = std::get_if<wire::StepResult>(&frame.message)) {
+    if (result->outcome == wire::Outcome::kDone) {
+      results_[frame.address.step] = std::move(*result);
+    } else if (!failure_) {
+      failure_ = Error(result->error_code,
+                       fmt::format("worker {} (stage {}): {}", worker, frame.address.stage.value(),
+                                   result->error_message));
+    }
+  } else if (auto* fault = std::get_if<wire::Fault>(&frame.message)) {
+    if (!failure_) {
+      failure_ = Error(fault->code, fmt::format("worker {}: {}", worker, fault->message));
+    }
+  }
+}
+
+void WorkerPool::on_closed(const std::string& worker, const Error& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) {
+    failure_ = Error(ErrorCode::kUnavailable,
+                     fmt::format("worker {} is gone: {}", worker, reason.message()));
+  }
+  changed_.notify_all();
+}
+
+/// With the mutex held.
+void WorkerPool::ping(std::uint64_t nonce) {
+  for (auto& [address, peer] : peers_) {
+    if (!peer.connection) continue;
+    // A connection that takes nothing ends, or its worker becomes silent.
+    (void)peer.connection->send({{}, wire::Ping{nonce, 0}, {}});
+  }
+}
+
+/// With the mutex held.
+Status WorkerPool::check_silence() {
+  for (const auto& [address, peer] : peers_) {
+    const Duration silent = clock_.now() - peer.last_heard;
+    if (peer.connection && silent > kSilenceLimit) {
+      return fail(ErrorCode::kUnavailable, "worker {} has not answered for {} s", address,
+                  std::chrono::duration_cast<std::chrono::seconds>(silent).count());
+    }
+  }
+  return {};
+}
+
+template <typename Predicate>
+Status WorkerPool::wait_until(std::unique_lock<std::mutex>& lock, Deadline deadline,
+                              Predicate is_there) {
+  // Silence counts from now on: nobody was asked anything before.
+  for (auto& [address, peer] : peers_) peer.last_heard = clock_.now();
+  while (!is_there() && !failure_) {
+    const TimePoint next_ping = std::min(deadline.at(), clock_.now() + kPingInterval);
+    if (changed_.wait_until(lock, next_ping, [&] { return is_there() || failure_; })) break;
+    if (deadline.has_passed(clock_.now())) {
+      return fail(ErrorCode::kDeadlineExceeded, "the workers did not answer in time");
+    }
+    PACELINE_RETURN_IF_ERROR(check_silence());
+    ping(++nonce_);
+  }
+  if (is_there()) return {};
+  return fail(*failure_);
+}
+
+Result<wire::StageReady> WorkerPool::await_ready(StageId stage, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  PACELINE_RETURN_IF_ERROR(wait_until(lock, deadline, [&] { return ready_.contains(stage); }));
+  return ready_.at(stage);
+}
+
+Result<wire::StepResult> WorkerPool::await_result(StepId step, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  PACELINE_RETURN_IF_ERROR(wait_until(lock, deadline, [&] { return results_.contains(step); }));
+  auto result = std::move(results_.extract(step).mapped());
+  return result;
+}
+
+Result<std::map<std::string, wire::Pong>> WorkerPool::ping_all(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t nonce = ++nonce_;
+  ping(nonce);
+  const auto all_answered = [&] {
+    return std::all_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
+      return entry.second.pong && entry.second.pong->nonce >= nonce;
+    });
+  };
+  PACELINE_RETURN_IF_ERROR(wait_until(lock, deadline, all_answered));
+  std::map<std::string, wire::Pong> pongs;
+  for (const auto& [address, peer] : peers_) pongs.emplace(address, *peer.pong);
+  return pongs;
+}
+
+}  // namespace paceline::coordinator

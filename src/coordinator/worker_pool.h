@@ -1,0 +1,79 @@
+// Connections from the coordinator to its workers: dialled, greeted, kept, and watched.
+//
+// What they say is gathered here, so that a chain can wait for it: assignments answered, results,
+// faults, and how long each worker has been silent.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "net/transport.h"
+#include "wire/messages.h"
+
+namespace paceline::coordinator {
+
+/// Thread-safe: filled by the network thread, read by the one that runs the chain.
+class WorkerPool {
+ public:
+  /// Dials and greets every distinct address; errors name the worker. `name` is what a worker
+  /// tells others about its owner.
+  static Result<std::unique_ptr<WorkerPool>> connect(net::Transport& transport, const Clock& clock,
+                                                     const std::vector<std::string>& addresses,
+                                                     const std::string& name, Deadline deadline);
+  ~WorkerPool();
+
+  /// By address.
+  const std::map<std::string, wire::Welcome>& welcomes() const { return welcomes_; }
+
+  Status send(const std::string& worker, wire::Frame frame);
+
+  /// Waits until `stage` is loaded; a Fault of its worker is the error.
+  Result<wire::StageReady> await_ready(StageId stage, Deadline deadline);
+  /// Waits for a step's result. Meanwhile pings the workers: one that is silent for too long, or
+  /// gone, or that reports a fault, is the error and is named.
+  Result<wire::StepResult> await_result(StepId step, Deadline deadline);
+  /// The last Pong of each worker.
+  Result<std::map<std::string, wire::Pong>> ping_all(Deadline deadline);
+
+ private:
+  class Handler;
+  struct Peer {
+    std::shared_ptr<net::Connection> connection;
+    std::shared_ptr<Handler> handler;
+    std::optional<wire::Welcome> welcome;
+    std::optional<wire::Pong> pong;
+    TimePoint last_heard;
+  };
+
+  WorkerPool(const Clock& clock) : clock_(clock) {}
+  Status greet(net::Transport& transport, const std::string& address, const std::string& name,
+               Deadline deadline);
+  void on_frame(const std::string& worker, wire::Frame frame);
+  void on_closed(const std::string& worker, const Error& reason);
+  void record(const std::string& worker, wire::Frame& frame);
+  void ping(std::uint64_t nonce);
+  Status check_silence();
+  /// Waits until `is_there` holds, pinging and checking for silence; the lock is held by both.
+  template <typename Predicate>
+  Status wait_until(std::unique_lock<std::mutex>& lock, Deadline deadline, Predicate is_there);
+
+  const Clock& clock_;
+  std::map<std::string, wire::Welcome> welcomes_;  ///< complete after connect()
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Peer> peers_;
+  std::map<StageId, wire::StageReady> ready_;
+  std::map<StepId, wire::StepResult> results_;
+  std::optional<Error> failure_;  ///< the first one; a chain does not survive it
+  std::uint64_t nonce_ = 0;
+};
+
+}  // namespace paceline::coordinator
