@@ -1,0 +1,136 @@
+#include "cli/chain_flags.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <sstream>
+#include <utility>
+
+#include "cli/package_files.h"
+#include "coordinator/chain_plan.h"
+#include "plan/divide.h"
+#include "sampling/sampler.h"
+#include "shard/package.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr auto kConnectTimeout = std::chrono::seconds(10);
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+/// Who a worker says it belongs to, e.g. "desk-4 (process 1234)".
+std::string own_name() {
+  std::array<char, 256> host = {};
+  ::gethostname(host.data(), host.size() - 1);
+  return fmt::format("{} (process {})", host.data(), ::getpid());
+}
+
+Result<coordinator::ChainSettings> chain_settings(const ChainFlags& flags,
+                                                  std::vector<std::string> workers) {
+  coordinator::ChainSettings settings;
+  settings.workers = std::move(workers);
+  settings.threads = flags.threads;
+  settings.context_tokens = flags.context_tokens;
+  const auto profile = profile_from_string(flags.profile);
+  if (!profile) {
+    return fail(ErrorCode::kInvalidArgument, "--profile {}: expected fast or exact", flags.profile);
+  }
+  settings.profile = *profile;
+  if (!flags.split.empty()) {
+    auto weights = plan::parse_weights(flags.split);
+    if (!weights) return fail(weights.error().with_context("--split"));
+    settings.weights = *std::move(weights);
+  }
+  return settings;
+}
+
+}  // namespace
+
+void ChainFlags::add_to(CLI::App& command) {
+  command.add_option("--package,-p", package, "The package directory (see paceline compile)")
+      ->required();
+  auto* stages_option =
+      command.add_option("--stages", stages, "Start this many worker processes here")
+          ->check(CLI::Range(1U, 256U))
+          ->capture_default_str();
+  command.add_option("--workers", workers, "Use running workers instead: host:port,host:port,...")
+      ->excludes(stages_option);
+  command.add_option("--split", split,
+                     "Layers per stage, in proportion: 10,20 gives the second twice as many");
+  command.add_option("--profile", profile, "fast, or exact (f32, the same tokens in any batch)")
+      ->capture_default_str();
+  command.add_option("--threads", threads, "Threads per stage; 0: the device's choice")
+      ->capture_default_str();
+  command
+      .add_option("--ctx", context_tokens,
+                  "Context in tokens, prompt and answer; 0: the model's, or what fits in memory")
+      ->capture_default_str();
+}
+
+void SamplingFlags::add_to(CLI::App& command) {
+  command.add_option("--max-tokens,-n", max_tokens, "Tokens to answer at most")
+      ->check(CLI::Range(1U, 1U << 24U))
+      ->capture_default_str();
+  command.add_option("--temperature", spec.temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  command
+      .add_option("--top-p", spec.top_p, "Choose among the likeliest with this probability mass")
+      ->capture_default_str();
+  command.add_option("--top-k", spec.top_k, "Choose among the k likeliest; 0: all")
+      ->capture_default_str();
+  command.add_option("--seed", spec.seed, "The same seed gives the same text")
+      ->capture_default_str();
+  command.add_option("--stop", stop, "End the answer before this text; may be repeated")
+      ->take_all()
+      ->expected(1);
+}
+
+Result<std::unique_ptr<ChainSession>> ChainSession::open(const ChainFlags& flags) {
+  std::unique_ptr<ChainSession> session(new ChainSession());
+  PACELINE_RETURN_IF_ERROR(session->start(flags));
+  return session;
+}
+
+Status ChainSession::start(const ChainFlags& flags) {
+  const TimePoint begin = clock_.now();
+  package_ = flags.package;
+  PACELINE_ASSIGN_OR_RETURN(manifest_, shard::read_manifest(package_));
+  PACELINE_ASSIGN_OR_RETURN(tokenizer_, load_tokenizer(package_));
+  std::vector<std::string> addresses = split_at_commas(flags.workers);
+  if (addresses.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(local_workers_,
+                              coordinator::LocalWorkers::start(package_, flags.stages));
+    addresses = local_workers_.addresses();
+  }
+  PACELINE_ASSIGN_OR_RETURN(
+      auto pool, coordinator::WorkerPool::connect(transport_, clock_, addresses, own_name(),
+                                                  Deadline::after(kConnectTimeout, clock_.now())));
+  PACELINE_ASSIGN_OR_RETURN(const auto settings, chain_settings(flags, std::move(addresses)));
+  PACELINE_ASSIGN_OR_RETURN(auto plan,
+                            coordinator::plan_chain(manifest_, pool->welcomes(), settings));
+  coordinator::GeneratorOptions options;
+  PACELINE_ASSIGN_OR_RETURN(options.end_tokens, read_end_tokens(package_));
+  options.context_tokens = plan.context_tokens;
+  options.logical_block_tokens = plan.logical_block_tokens;
+  options.steps_in_flight = static_cast<std::uint32_t>(plan.route.size()) + 1;
+  PACELINE_ASSIGN_OR_RETURN(chain_,
+                            coordinator::Chain::start(std::move(pool), std::move(plan), clock_));
+  generator_ = std::make_unique<coordinator::TextGenerator>(*chain_, *tokenizer_, clock_,
+                                                            std::move(options));
+  start_time_ = clock_.now() - begin;
+  return {};
+}
+
+std::vector<int> ChainSession::process_ids() const {
+  std::vector<int> ids;
+  for (const auto& process : local_workers_.processes()) ids.push_back(process.pid());
+  return ids;
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,77 @@
+// The flags by which generate and chat get a chain, and the chain they get.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "coordinator/chain.h"
+#include "coordinator/local_workers.h"
+#include "coordinator/text_generator.h"
+#include "net/network_thread.h"
+#include "net/tcp_transport.h"
+#include "sampling/sampling_spec.h"
+#include "shard/manifest.h"
+#include "text/tokenizer.h"
+
+namespace paceline::cli {
+
+struct ChainFlags {
+  std::string package;
+  std::uint32_t stages = 1;
+  std::string workers;  ///< "host:port,..."; empty: local ones
+  std::string split;    ///< "10,20"; empty: by bytes
+  std::string profile = "fast";
+  std::uint32_t threads = 0;
+  std::uint32_t context_tokens = 0;
+
+  void add_to(CLI::App& command);
+};
+
+struct SamplingFlags {
+  sampling::SamplingSpec spec;
+  std::uint32_t max_tokens = 256;
+  std::vector<std::string> stop;
+
+  void add_to(CLI::App& command);
+};
+
+/// A running chain with all it stands on. Destroyed in reverse: chain, transport, workers.
+class ChainSession {
+ public:
+  /// Opens the package, starts or dials workers, and waits until a token went through the chain.
+  static Result<std::unique_ptr<ChainSession>> open(const ChainFlags& flags);
+
+  const shard::Manifest& manifest() const { return manifest_; }
+  const std::filesystem::path& package() const { return package_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  coordinator::Chain& chain() { return *chain_; }
+  coordinator::TextGenerator& generator() { return *generator_; }
+  /// From start to ready.
+  Duration start_time() const { return start_time_; }
+  /// Process ids of local workers, in the order of the stages; empty for remote ones.
+  std::vector<int> process_ids() const;
+
+ private:
+  ChainSession() : transport_(thread_) {}
+  Status start(const ChainFlags& flags);
+
+  std::filesystem::path package_;
+  shard::Manifest manifest_;
+  std::optional<text::Tokenizer> tokenizer_;
+  SteadyClock clock_;
+  Duration start_time_ = {};
+  coordinator::LocalWorkers local_workers_;
+  net::NetworkThread thread_;
+  net::TcpTransport transport_;
+  std::unique_ptr<coordinator::Chain> chain_;
+  std::unique_ptr<coordinator::TextGenerator> generator_;
+};
+
+}  // namespace paceline::cli

@@ -1,0 +1,20 @@
+// What each subcommand's file offers to cli.cc.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+
+namespace paceline::cli {
+
+/// Each adds its subcommand to `app`; when it is chosen, its callback stores the outcome in `done`.
+void add_chat_command(CLI::App& app, Status& done);
+void add_compile_command(CLI::App& app, Status& done);
+void add_doctor_command(CLI::App& app, Status& done);
+void add_generate_command(CLI::App& app, Status& done);
+void add_inspect_command(CLI::App& app, Status& done);
+void add_relay_command(CLI::App& app, Status& done);
+void add_verify_command(CLI::App& app, Status& done);
+void add_worker_command(CLI::App& app, Status& done);
+
+}  // namespace paceline::cli

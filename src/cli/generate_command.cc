@@ -1,0 +1,126 @@
+// paceline generate: a prompt in, streamed text out.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "cli/chain_flags.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/package_files.h"
+#include "cli/report.h"
+#include "sampling/sampler.h"
+#include "system/files.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr std::uint64_t kMaxPromptBytes = 64ULL << 20;
+
+struct GenerateFlags {
+  ChainFlags chain;
+  SamplingFlags sampling;
+  std::string prompt;
+  std::string prompts_file;
+  std::vector<std::int64_t> prompt_ids;
+  bool apply_chat_template = false;
+  bool ignore_eos = false;
+  bool digests = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+void show(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+Result<std::vector<std::string>> read_prompts(const GenerateFlags& flags) {
+  if (!flags.prompts_file.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(const auto content,
+                              system::read_text_file(flags.prompts_file, kMaxPromptBytes));
+    std::vector<std::string> prompts;
+    std::istringstream lines(content);
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.empty()) prompts.push_back(line);
+    }
+    return prompts;
+  }
+  if (!flags.prompt.empty() || !flags.prompt_ids.empty()) return std::vector{flags.prompt};
+  return std::vector{std::string(std::istreambuf_iterator<char>(std::cin), {})};
+}
+
+Result<std::vector<std::int64_t>> prompt_tokens(ChainSession& session, const GenerateFlags& flags,
+                                                const std::string& prompt) {
+  if (!flags.prompt_ids.empty()) return flags.prompt_ids;
+  if (!flags.apply_chat_template) return session.tokenizer().encode(prompt, true);
+  PACELINE_ASSIGN_OR_RETURN(const auto format, load_chat_format(session.package()));
+  const text::ChatMessage message = {"user", prompt};
+  PACELINE_ASSIGN_OR_RETURN(
+      const std::string rendered,
+      format.chat_template.render({&message, 1}, {true, format.bos_token, format.eos_token, {}}));
+  return session.tokenizer().encode(rendered, false);
+}
+
+Status generate_one(ChainSession& session, const GenerateFlags& flags, const std::string& prompt) {
+  coordinator::GenerationRequest request;
+  PACELINE_ASSIGN_OR_RETURN(request.prompt, prompt_tokens(session, flags, prompt));
+  request.sampling = flags.sampling.spec;
+  request.max_tokens = flags.sampling.max_tokens;
+  request.stop = flags.sampling.stop;
+  request.ignore_eos = flags.ignore_eos;
+  request.want_logits_digests = flags.digests;
+  PACELINE_ASSIGN_OR_RETURN(
+      const auto generation,
+      session.generator().generate(
+          request, flags.json ? std::function<void(std::string_view)>() : show, interrupt_flag()));
+  if (flags.json) {
+    auto json = to_json(generation);
+    PACELINE_ASSIGN_OR_RETURN(json["chain"], chain_json(session));
+    show(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    return {};
+  }
+  show("\n");
+  if (flags.quiet) return {};
+  PACELINE_ASSIGN_OR_RETURN(const auto text, summary(session, generation));
+  fmt::print(stderr, "\n{}", text);
+  return {};
+}
+
+Status generate(const GenerateFlags& flags) {
+  interrupt_flag();
+  PACELINE_RETURN_IF_ERROR(sampling::check(flags.sampling.spec));
+  PACELINE_ASSIGN_OR_RETURN(const auto prompts, read_prompts(flags));
+  PACELINE_ASSIGN_OR_RETURN(const auto session, ChainSession::open(flags.chain));
+  for (const std::string& prompt : prompts) {
+    PACELINE_RETURN_IF_ERROR(generate_one(*session, flags, prompt));
+    if (interrupt_flag().load()) break;
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, Status& done) {
+  auto flags = std::make_shared<GenerateFlags>();
+  CLI::App* command = app.add_subcommand("generate", "Continue a prompt over a chain of stages");
+  flags->chain.add_to(*command);
+  flags->sampling.add_to(*command);
+  command->add_option("prompt,--prompt", flags->prompt, "The prompt; standard input without it");
+  command->add_option("--prompts", flags->prompts_file, "A file with one prompt per line");
+  command->add_option("--prompt-ids", flags->prompt_ids, "The prompt as token ids: 1,2,3")
+      ->delimiter(',');
+  command->add_flag("--chat", flags->apply_chat_template,
+                    "Ask the prompt as a user's message, by the chat template");
+  command->add_flag("--ignore-eos", flags->ignore_eos, "Do not stop at the model's end token");
+  command->add_flag("--digests", flags->digests,
+                    "With --json: a digest of each token's logits, to compare runs bitwise");
+  command->add_flag("--json", flags->json, "One JSON object per prompt, with timings");
+  command->add_flag("--quiet", flags->quiet, "The text only");
+  command->callback([flags, &done] { done = generate(*flags); });
+}
+
+}  // namespace paceline::cli

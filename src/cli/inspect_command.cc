@@ -1,0 +1,101 @@
+// paceline inspect and paceline verify: what a package holds, and whether it is whole.
+#include <fmt/core.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/progress_bar.h"
+#include "cli/report.h"
+#include "shard/package.h"
+#include "shard/stage_memory.h"
+
+namespace paceline::cli {
+namespace {
+
+nlohmann::json manifest_json(const shard::Manifest& manifest) {
+  const shard::PartBytes bytes = manifest.part_bytes();
+  const LayerRange all = manifest.all_layers();
+  return {{"name", manifest.model.name},
+          {"architecture", manifest.model.architecture},
+          {"source", manifest.model.source},
+          {"digest", manifest.digest},
+          {"layers", manifest.layers},
+          {"hidden_size", manifest.hidden_size},
+          {"vocabulary_size", manifest.vocabulary_size},
+          {"context_tokens", manifest.context_tokens},
+          {"quantization", manifest.quantization},
+          {"weight_bytes", manifest.weight_bytes},
+          {"layer_bytes", bytes.layers},
+          {"embedding_bytes", bytes.embedding},
+          {"head_bytes", bytes.head},
+          {"shared_bytes", bytes.shared},
+          {"kv_bytes_per_token",
+           {{"fast", shard::paged_kv_bytes_per_token(manifest, all, Profile::kFast)},
+            {"exact", shard::paged_kv_bytes_per_token(manifest, all, Profile::kExact)}}}};
+}
+
+Status inspect(const std::string& package, bool as_json) {
+  PACELINE_ASSIGN_OR_RETURN(const auto manifest, shard::read_manifest(package));
+  if (as_json) {
+    fmt::print("{}\n", manifest_json(manifest).dump(2));
+    return {};
+  }
+  const shard::PartBytes bytes = manifest.part_bytes();
+  const LayerRange all = manifest.all_layers();
+  std::uint64_t layer_bytes = 0;
+  for (const std::uint64_t layer : bytes.layers) layer_bytes += layer;
+  fmt::print("model         {} ({}, from {})\n", manifest.model.name, manifest.model.architecture,
+             manifest.model.source);
+  fmt::print("digest        {}\n", manifest.digest);
+  fmt::print("layers        {}, hidden size {}, vocabulary {}, context {}\n", manifest.layers,
+             manifest.hidden_size, manifest.vocabulary_size, manifest.context_tokens);
+  fmt::print("weights       {}: embedding {}, layers {}, head {}\n",
+             human_bytes(manifest.weight_bytes), human_bytes(bytes.embedding),
+             human_bytes(layer_bytes), human_bytes(bytes.head));
+  fmt::print("quantization  {}\n", manifest.quantization);
+  fmt::print("KV per token  {} (fast), {} (exact)\n",
+             human_bytes(shard::paged_kv_bytes_per_token(manifest, all, Profile::kFast)),
+             human_bytes(shard::paged_kv_bytes_per_token(manifest, all, Profile::kExact)));
+  return {};
+}
+
+Status verify(const std::string& package) {
+  interrupt_flag();
+  PACELINE_ASSIGN_OR_RETURN(const auto manifest, shard::read_manifest(package));
+  const SteadyClock clock;
+  shard::VerifyOptions options;
+  options.threads = std::max(1U, std::thread::hardware_concurrency());
+  {
+    ProgressBar bar(clock);
+    options.progress = [&](std::uint64_t done, std::uint64_t all) {
+      bar.update("verifying", done, all);
+    };
+    PACELINE_RETURN_IF_ERROR(shard::verify(package, manifest, options));
+  }
+  fmt::print("{}: whole, digest {}\n", package, manifest.digest);
+  return {};
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app, Status& done) {
+  auto package = std::make_shared<std::string>();
+  auto as_json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("inspect", "Show what a package holds");
+  command->add_option("package", *package, "The package directory")->required();
+  command->add_flag("--json", *as_json, "As JSON");
+  command->callback([=, &done] { done = inspect(*package, *as_json); });
+}
+
+void add_verify_command(CLI::App& app, Status& done) {
+  auto package = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("verify", "Check every byte of a package by its hashes");
+  command->add_option("package", *package, "The package directory")->required();
+  command->callback([=, &done] { done = verify(*package); });
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,91 @@
+#include "cli/report.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace paceline::cli {
+namespace {
+
+double milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+}  // namespace
+
+std::string human_bytes(std::uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes >= 1ULL << 30) return fmt::format("{:.2f} GiB", value / (1ULL << 30));
+  if (bytes >= 1ULL << 20) return fmt::format("{:.1f} MiB", value / (1ULL << 20));
+  if (bytes >= 1ULL << 10) return fmt::format("{:.1f} KiB", value / (1ULL << 10));
+  return fmt::format("{} B", bytes);
+}
+
+nlohmann::json to_json(const coordinator::Generation& generation) {
+  nlohmann::json json = {
+      {"text", generation.text},
+      {"tokens", generation.tokens},
+      {"logprobs", generation.logprobs},
+      {"finish_reason", coordinator::to_string(generation.finish_reason)},
+      {"prompt_tokens", generation.prompt_tokens},
+      {"reused_tokens", generation.reused_tokens},
+      {"ttft_ms", milliseconds(generation.time_to_first_token)},
+      {"decode_ms", milliseconds(generation.decode_time)},
+      {"tokens_per_second", generation.decode_tokens_per_second()},
+  };
+  if (!generation.logits_digests.empty()) {
+    auto& digests = json["logits_digests"] = nlohmann::json::array();
+    for (const std::uint64_t digest : generation.logits_digests) {
+      digests.push_back(fmt::format("{:016x}", digest));
+    }
+  }
+  return json;
+}
+
+Result<nlohmann::json> chain_json(ChainSession& session) {
+  PACELINE_ASSIGN_OR_RETURN(const auto pongs, session.chain().status());
+  const std::vector<int> processes = session.process_ids();
+  nlohmann::json stages = nlohmann::json::array();
+  for (const coordinator::StageReport& stage : session.chain().stages()) {
+    const wire::Pong& pong = pongs.at(stage.entry.address);
+    nlohmann::json row = {
+        {"worker", stage.entry.address},
+        {"name", stage.worker_name},
+        {"layers", {stage.entry.layers.begin, stage.entry.layers.end}},
+        {"weight_bytes", stage.ready.weight_bytes},
+        {"kv_bytes", stage.ready.kv_bytes},
+        {"load_ms", static_cast<double>(stage.ready.load_us) / 1000.0},
+        {"resident_bytes", pong.resident_bytes},
+        {"anonymous_bytes", pong.anonymous_bytes},
+    };
+    if (stages.size() < processes.size()) row["process"] = processes[stages.size()];
+    stages.push_back(std::move(row));
+  }
+  const coordinator::ChainPlan& plan = session.chain().plan();
+  return nlohmann::json{{"stages", std::move(stages)},
+                        {"profile", to_string(plan.profile)},
+                        {"context_tokens", plan.context_tokens},
+                        {"start_ms", milliseconds(session.start_time())}};
+}
+
+Result<std::string> summary(ChainSession& session, const coordinator::Generation& generation) {
+  PACELINE_ASSIGN_OR_RETURN(const auto pongs, session.chain().status());
+  std::string text;
+  std::size_t index = 0;
+  for (const coordinator::StageReport& stage : session.chain().stages()) {
+    text +=
+        fmt::format("stage {}  {}  layers {}-{}  weights {}  KV {}  resident {} ({} anonymous)\n",
+                    index++, stage.entry.address, stage.entry.layers.begin, stage.entry.layers.end,
+                    human_bytes(stage.ready.weight_bytes), human_bytes(stage.ready.kv_bytes),
+                    human_bytes(pongs.at(stage.entry.address).resident_bytes),
+                    human_bytes(pongs.at(stage.entry.address).anonymous_bytes));
+  }
+  text += fmt::format(
+      "{} prompt tokens, TTFT {:.0f} ms; {} tokens, {:.1f} tokens/s; ready in {:.1f} s\n",
+      generation.prompt_tokens, milliseconds(generation.time_to_first_token),
+      generation.tokens.size(), generation.decode_tokens_per_second(),
+      milliseconds(session.start_time()) / 1000.0);
+  return text;
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,22 @@
+// A package's files from a directory that has an OpenVINO decoder IR already.
+#pragma once
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "compiler/progress.h"
+#include "shard/manifest.h"
+
+namespace paceline::compiler {
+
+/// What config.json tells; the directory's name stands for the model's where it has none.
+/// kNotFound where there is no openvino_model.xml or .bin, kUnimplemented for a directory of
+/// safetensors.
+Result<shard::ModelFacts> ir_facts(const std::filesystem::path& source);
+
+/// Links, or copies, the files that belong to a package into `directory`: the IRs, configurations,
+/// tokenizer and templates; not weights in other formats.
+Result<shard::ModelFacts> fill_from_ir(const std::filesystem::path& source,
+                                       const std::filesystem::path& directory, Progress& progress);
+
+}  // namespace paceline::compiler
