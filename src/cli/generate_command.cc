@@ -5,6 +5,9 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 #include <utility>
 
 #include "cli/chain_flags.h"
@@ -38,24 +41,60 @@ void show(std::string_view text) {
   std::fflush(stdout);
 }
 
-Result<std::vector<std::string>> read_prompts(const GenerateFlags& flags) {
-  if (!flags.prompts_file.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(const auto content,
-                              system::read_text_file(flags.prompts_file, kMaxPromptBytes));
-    std::vector<std::string> prompts;
-    std::istringstream lines(content);
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.empty()) prompts.push_back(line);
+/// The prompts, one after the other: of the command line, of the lines of a file or of standard
+/// input as they come, or all of standard input.
+class PromptSource {
+ public:
+  static Result<PromptSource> open(const GenerateFlags& flags) {
+    PromptSource source;
+    source.by_line_ = !flags.prompts_file.empty();
+    if (!flags.prompt.empty() || !flags.prompt_ids.empty()) {
+      source.lines_ = std::make_unique<std::istringstream>(flags.prompt);
+    } else if (source.by_line_ && flags.prompts_file != "-") {
+      PACELINE_ASSIGN_OR_RETURN(auto content,
+                                system::read_text_file(flags.prompts_file, kMaxPromptBytes));
+      source.lines_ = std::make_unique<std::istringstream>(std::move(content));
     }
-    return prompts;
+    return source;
   }
-  if (!flags.prompt.empty() || !flags.prompt_ids.empty()) return std::vector{flags.prompt};
-  return std::vector{std::string(std::istreambuf_iterator<char>(std::cin), {})};
+
+  std::optional<std::string> next() {
+    std::istream& input = lines_ ? *lines_ : std::cin;
+    if (!by_line_) {
+      if (std::exchange(is_done_, true)) return std::nullopt;
+      return std::string(std::istreambuf_iterator<char>(input), {});
+    }
+    for (std::string line; std::getline(input, line);) {
+      if (!line.empty()) return line;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::unique_ptr<std::istream> lines_;  ///< standard input where there is none
+  bool by_line_ = false;
+  bool is_done_ = false;
+};
+
+/// A line that is a JSON array of integers, as token ids.
+std::optional<std::vector<std::int64_t>> as_token_ids(const std::string& line) {
+  if (!line.starts_with('[')) return std::nullopt;
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_array()) return std::nullopt;
+  std::vector<std::int64_t> ids;
+  for (const auto& id : json) {
+    if (!id.is_number_integer()) return std::nullopt;
+    ids.push_back(id.get<std::int64_t>());
+  }
+  return ids;
 }
 
 Result<std::vector<std::int64_t>> prompt_tokens(ChainSession& session, const GenerateFlags& flags,
                                                 const std::string& prompt) {
   if (!flags.prompt_ids.empty()) return flags.prompt_ids;
+  if (!flags.prompts_file.empty()) {
+    if (auto ids = as_token_ids(prompt)) return *std::move(ids);
+  }
   if (!flags.apply_chat_template) return session.tokenizer().encode(prompt, true);
   PACELINE_ASSIGN_OR_RETURN(const auto format, load_chat_format(session.package()));
   const text::ChatMessage message = {"user", prompt};
@@ -93,11 +132,12 @@ Status generate_one(ChainSession& session, const GenerateFlags& flags, const std
 Status generate(const GenerateFlags& flags) {
   interrupt_flag();
   PACELINE_RETURN_IF_ERROR(sampling::check(flags.sampling.spec));
-  PACELINE_ASSIGN_OR_RETURN(const auto prompts, read_prompts(flags));
+  PACELINE_ASSIGN_OR_RETURN(auto prompts, PromptSource::open(flags));
   PACELINE_ASSIGN_OR_RETURN(const auto session, ChainSession::open(flags.chain));
-  for (const std::string& prompt : prompts) {
-    PACELINE_RETURN_IF_ERROR(generate_one(*session, flags, prompt));
-    if (interrupt_flag().load()) break;
+  while (!interrupt_flag().load()) {
+    const auto prompt = prompts.next();
+    if (!prompt) break;
+    PACELINE_RETURN_IF_ERROR(generate_one(*session, flags, *prompt));
   }
   return {};
 }
@@ -110,7 +150,9 @@ void add_generate_command(CLI::App& app, Status& done) {
   flags->chain.add_to(*command);
   flags->sampling.add_to(*command);
   command->add_option("prompt,--prompt", flags->prompt, "The prompt; standard input without it");
-  command->add_option("--prompts", flags->prompts_file, "A file with one prompt per line");
+  command->add_option("--prompts", flags->prompts_file,
+                      "A file with one prompt per line, - for standard input; a line [1,2,3] is "
+                      "token ids");
   command->add_option("--prompt-ids", flags->prompt_ids, "The prompt as token ids: 1,2,3")
       ->delimiter(',');
   command->add_flag("--chat", flags->apply_chat_template,

@@ -94,12 +94,13 @@ Status check_packages(const shard::Manifest& manifest,
   return {};
 }
 
-/// By the bytes that a stage reads; where weights are given, by numbers of layers.
+/// By the bytes that a stage reads for a token; where weights are given, by numbers of layers. The
+/// embedding is a look-up of one row, and stays in the mapped file: it counts as nothing.
 Result<std::vector<LayerRange>> divide_layers(const shard::Manifest& manifest,
                                               const ChainSettings& settings) {
   if (settings.weights.empty()) {
     const shard::PartBytes bytes = manifest.part_bytes();
-    return plan::divide({bytes.layers, bytes.embedding, bytes.head, bytes.shared},
+    return plan::divide({bytes.layers, 0, bytes.head, bytes.shared},
                         static_cast<std::uint32_t>(settings.workers.size()));
   }
   plan::LayerCosts equal;
