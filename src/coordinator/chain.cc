@@ -1,5 +1,6 @@
 #include "coordinator/chain.h"
 
+#include <array>
 #include <random>
 #include <utility>
 
@@ -10,6 +11,20 @@ constexpr auto kLoadTimeout = std::chrono::minutes(30);
 constexpr auto kStatusTimeout = std::chrono::seconds(5);
 /// Of the warm-up; sequences of requests count up from 1.
 constexpr SequenceId kWarmUpSequence{UINT64_MAX};
+
+/// Rows of token 0 in the first block; the last one is sampled.
+wire::Step warm_up_rows(std::uint32_t past_tokens, std::uint32_t new_tokens) {
+  wire::StepSequence rows;
+  rows.sequence = kWarmUpSequence;
+  rows.past_tokens = past_tokens;
+  rows.new_tokens = new_tokens;
+  rows.tokens.assign(new_tokens, std::int64_t{0});
+  rows.sampled_rows = {new_tokens - 1};
+  rows.blocks = {{BlockId(0)}};
+  wire::Step step;
+  step.sequences.push_back(std::move(rows));
+  return step;
+}
 
 ChainId random_chain_id() {
   std::random_device device;
@@ -60,27 +75,23 @@ Status Chain::assign() {
 }
 
 Status Chain::warm_up() {
-  wire::Step step;
-  wire::SequenceSpec spec;
-  spec.sequence = kWarmUpSequence;
-  step.opened.push_back(std::move(spec));
-  wire::StepSequence rows;
-  rows.sequence = kWarmUpSequence;
-  rows.new_tokens = 1;
-  rows.tokens = {std::int64_t{0}};
-  rows.sampled_rows = {0};
-  rows.blocks = {{BlockId(0)}};
-  step.sequences.push_back(std::move(rows));
-  PACELINE_ASSIGN_OR_RETURN(const StepId warm, submit(std::move(step)));
+  // A prefill and a decode that together fill the first block: devices have kernels for both.
+  const std::uint32_t prefill_rows = plan_.logical_block_tokens - 1;
+  wire::Step prefill = warm_up_rows(0, prefill_rows);
+  prefill.opened.emplace_back();
+  prefill.opened.front().sequence = kWarmUpSequence;
   wire::Step end;
-  wire::StepSequence freed;
-  freed.sequence = kWarmUpSequence;
-  freed.operations = {wire::Free()};
-  end.sequences.push_back(std::move(freed));
-  PACELINE_ASSIGN_OR_RETURN(const StepId ended, submit(std::move(end)));
+  end.sequences.emplace_back();
+  end.sequences.front().sequence = kWarmUpSequence;
+  end.sequences.front().operations = {wire::Free()};
+  std::vector<StepId> steps;
+  std::array all = {std::move(prefill), warm_up_rows(prefill_rows, 1), std::move(end)};
+  for (wire::Step& step : all) {
+    PACELINE_ASSIGN_OR_RETURN(const StepId id, submit(std::move(step)));
+    steps.push_back(id);
+  }
   const auto deadline = Deadline::after(kLoadTimeout, clock_.now());
-  PACELINE_RETURN_IF_ERROR(await(warm, deadline));
-  PACELINE_RETURN_IF_ERROR(await(ended, deadline));
+  for (const StepId step : steps) PACELINE_RETURN_IF_ERROR(await(step, deadline));
   return {};
 }
 
