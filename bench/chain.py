@@ -10,6 +10,7 @@ import argparse
 import os
 import random
 import statistics
+import subprocess
 import time
 
 import judgement
@@ -33,8 +34,6 @@ PROPERTIES = {
 
 def idle_worker_bytes() -> int:
     """Anonymous memory of a worker that holds nothing."""
-    import subprocess
-
     worker = subprocess.Popen(
         [str(servers.PACELINE), "worker", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
     )
@@ -47,18 +46,19 @@ def idle_worker_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
-def measure(package, blocks: int, tokens: int, vocabulary: int) -> dict[str, list[dict]]:
+def measure(package, arguments, vocabulary: int) -> dict[str, list[dict]]:
     """The answers of each server, one per block."""
+    tokens = arguments.tokens
     peers = [servers.GenAi("genai", package, THREADS, PROPERTIES)]
     peers += [servers.Chain(f"chain{n}", package, n, THREADS, tokens) for n in STAGES]
     generator = random.Random(7)
     answers = {peer.name: [] for peer in peers}
     noisy = 0
-    for block in range(-1, blocks):  # the block -1 warms up
+    for block in range(-1, arguments.blocks):  # the block -1 warms up
         ids = [generator.randrange(1000, vocabulary) for _ in range(PROMPT_TOKENS)]
         shift = block % len(peers)
         for peer in peers[shift:] + peers[:shift]:
-            noisy += not quiet.wait_until_quiet()
+            noisy += arguments.trial or not quiet.wait_until_quiet()
             answer = peer.ask(ids, tokens)
             if block >= 0:
                 answers[peer.name].append(answer)
@@ -117,12 +117,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=judgement.MINIMUM_BLOCKS)
     parser.add_argument("--tokens", type=int, default=33, help="decoded per request")
+    parser.add_argument("--trial", action="store_true",
+                        help="two blocks, without waiting for idle cores: to try the benchmark itself")
     arguments = parser.parse_args()
+    if arguments.trial:
+        arguments.blocks = 2
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:THREADS]))  # children inherit it
 
     idle_bytes = idle_worker_bytes()
-    billion = measure(models.random_llama("1b", "q4_0", 128256), arguments.blocks, arguments.tokens, 128000)
-    small = measure(models.smollm2(), arguments.blocks, arguments.tokens, 49152)
+    billion = measure(models.random_llama("1b", "q4_0", 128256), arguments, 128000)
+    small = measure(models.smollm2(), arguments, 49152)
     table("random 1B (q4_0, group 32)", billion)
     table("SmolLM2-135M (Q4_1)", small)
     share, small_share = memory_share(billion, idle_bytes), memory_share(small, idle_bytes)
