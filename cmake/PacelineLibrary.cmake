@@ -47,4 +47,8 @@ function(paceline_fuzzer)
   add_executable(${target} ${ARG_SRCS})
   target_link_libraries(${target} PRIVATE ${ARG_DEPS} paceline_options)
   target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)  # all of them, and nothing else
+  endif()
+  add_dependencies(fuzzers ${target})
 endfunction()
