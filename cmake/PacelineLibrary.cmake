@@ -8,6 +8,16 @@
 #     makes fuzz_frame where PACELINE_FUZZ is on.
 include(GoogleTest)
 
+# What is under test is optimized, the tests themselves need not be.
+set(PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+paceline_precompiled_headers(NAME tests PROGRAMS LINK GTest::gtest GTest::gmock fmt::fmt OPTIONS ${PACELINE_TEST_OPTIONS}
+  HEADERS <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h> <tl/expected.hpp> <string> <vector>)
+if(PACELINE_WITH_OPENVINO)
+  paceline_precompiled_headers(NAME openvino LINK openvino::runtime fmt::fmt
+    HEADERS <openvino/core/model.hpp> <openvino/op/constant.hpp> <openvino/op/parameter.hpp> <openvino/op/result.hpp>
+            <openvino/runtime/core.hpp> <fmt/format.h> <tl/expected.hpp> <string> <vector>)
+endif()
+
 function(paceline_library)
   cmake_parse_arguments(ARG "" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
   set(target paceline_${ARG_NAME})
@@ -33,6 +43,8 @@ function(paceline_test)
   endif()
   add_executable(${target} ${ARG_SRCS})
   target_link_libraries(${target} PRIVATE ${ARG_DEPS} paceline_options GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_options(${target} PRIVATE ${PACELINE_TEST_OPTIONS})
+  paceline_use_precompiled_headers(${target} tests)
   target_compile_definitions(${target} PRIVATE PACELINE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${ARG_NAME} COMMAND ${target} ${ARG_ARGS})
   set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
