@@ -56,7 +56,7 @@ Status append_small_constants(const ov::Model& model, std::map<std::string, std:
 
 /// The value of ` name="..."` in an element's text; empty where it is not there.
 std::string_view attribute(std::string_view element, std::string_view name) {
-  const std::string opening = " " + std::string(name) + "=\"";
+  const std::string opening = fmt::format(" {}=\"", name);
   const std::size_t begin = element.find(opening);
   if (begin == std::string_view::npos) return {};
   const std::size_t value = begin + opening.size();
