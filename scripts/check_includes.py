@@ -54,6 +54,8 @@ def line_offences(folder: str, line: str) -> list[str]:
     ours = match.group(1) == '"' and "/" in header and top in ALLOWED
     if ours and top != folder and top not in ALLOWED[folder]:
         found.append(f"{folder} may not include {top}")
+    if header.endswith("_testing.h"):
+        found.append(f"only tests may include {header}")
     if folder in PURE and IMPURE_HEADERS.match(header):
         found.append(f"pure folder {folder} includes {header}")
     if top == "openvino" and folder not in OPENVINO_FOLDERS:
@@ -64,12 +66,13 @@ def line_offences(folder: str, line: str) -> list[str]:
 
 
 def offences(path: str, text: str) -> list[str]:
-    """The offences of one file; `path` is relative to the project's root. Tests are free."""
+    """The offences of one file; `path` is relative to the project's root. Tests are free, and so are
+    their helpers, *_testing.{h,cc}, which in turn only tests may include."""
     parts = pathlib.PurePosixPath(path).parts
     folder = parts[1] if parts[0] == "src" else parts[0]
     if folder not in ALLOWED:
         return [f"{path}: folder {folder} is not in scripts/check_includes.py"]
-    if path.endswith(("_test.cc", "_bench.cc", "_fuzz.cc")):
+    if path.endswith(("_test.cc", "_bench.cc", "_fuzz.cc", "_testing.h", "_testing.cc")):
         return []
     return [f"{path}:{number}: {offence}"
             for number, line in enumerate(text.splitlines(), 1)
@@ -83,6 +86,7 @@ def self_test() -> None:
         ("src/kv/a.cc", "auto t = std::chrono::steady_clock::now();"),
         ("src/worker/a.cc", "#include <openvino/openvino.hpp>"),
         ("src/worker/a.cc", "#include <boost/asio.hpp>"),
+        ("src/wire/a.cc", '#include "wire/frames_testing.h"'),
         ("src/unheard/a.cc", ""),
     ]
     for path, line in bad:
@@ -90,6 +94,8 @@ def self_test() -> None:
             sys.exit(f"self-test: {path}: {line!r} was not refused")
     if offences("src/net/a.cc", '#include <boost/asio.hpp>\n#include "wire/codec.h"'):
         sys.exit("self-test: a good file was refused")
+    if offences("src/wire/frames_testing.cc", '#include <random>\n#include "wire/frames_testing.h"'):
+        sys.exit("self-test: a helper of tests was refused")
 
 
 def main() -> None:

@@ -77,6 +77,9 @@ Result<ChatFormat> load_chat_format(const fs::path& package) {
   const fs::path jinja = package / "chat_template.jinja";
   auto source = system::read_text_file(jinja, kMaxConfigBytes);
   std::string origin = jinja.string();
+  if (!source && source.error().code() != ErrorCode::kNotFound) {
+    return fail(std::move(source).error());
+  }
   if (!source) {
     const auto field = config.find("chat_template");
     if (field == config.end() || !field->is_string()) {

@@ -6,7 +6,7 @@
 #include <openvino/opsets/opset13.hpp>
 
 #include "compiler/decoder_nodes.h"
-#include "compiler/openvino_error.h"
+#include "cut/openvino_error.h"
 
 namespace paceline::compiler {
 namespace {
@@ -141,7 +141,7 @@ void set_runtime_options(ov::Model& model) {
 Result<std::shared_ptr<ov::Model>> build_decoder(const DecoderConfig& config,
                                                  const std::vector<float>& rope_divisors,
                                                  WeightBinder& weights) {
-  return catch_openvino("cannot build the graph", [&] {
+  return cut::catch_openvino("cannot build the graph", [&] {
     auto model = DecoderGraph(config, rope_divisors, weights).build();
     name_nodes(*model);
     set_runtime_options(*model);

@@ -25,9 +25,6 @@ bool is_same_directory(const fs::path& left, const fs::path& right) {
 Result<shard::ModelFacts> fill_directory(const fs::path& source, const fs::path& directory,
                                          Progress& progress) {
   std::error_code code;
-  if (!fs::exists(source, code)) {
-    return fail(ErrorCode::kNotFound, "{}: no such file or directory", source.string());
-  }
   if (fs::is_directory(source, code)) return fill_from_ir(source, directory, progress);
   return fill_from_gguf(source, directory, progress);
 }
@@ -76,6 +73,10 @@ Result<CompileReport> compile_package(const fs::path& source, const fs::path& ta
   if (is_same_directory(source, target)) {
     PACELINE_ASSIGN_OR_RETURN(const auto facts, ir_facts(source));
     return finish(target, facts, options, progress);
+  }
+  std::error_code code;
+  if (!fs::exists(source, code)) {
+    return fail(ErrorCode::kNotFound, "{}: no such file or directory", source.string());
   }
   PACELINE_ASSIGN_OR_RETURN(auto directory, system::AtomicDirectory::create(target));
   PACELINE_ASSIGN_OR_RETURN(const auto facts, fill_directory(source, directory.path(), progress));

@@ -78,7 +78,8 @@ Result<shard::ModelFacts> fill_from_ir(const fs::path& source, const fs::path& d
   PACELINE_ASSIGN_OR_RETURN(auto facts, ir_facts(source));
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(source, code)) {
-    if (!entry.is_regular_file(code) || !belongs_to_package(entry.path())) continue;
+    // A name whose file is gone (a symbolic link in a pruned cache) is no file.
+    if (!has_file(entry.path()) || !belongs_to_package(entry.path())) continue;
     if (!progress.update("files", 0, 1)) return fail(ErrorCode::kCancelled, "interrupted");
     PACELINE_RETURN_IF_ERROR(link_or_copy(entry.path(), directory / entry.path().filename()));
   }

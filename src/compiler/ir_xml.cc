@@ -8,7 +8,7 @@
 #include <openvino/op/constant.hpp>
 #include <openvino/pass/serialize.hpp>
 
-#include "compiler/openvino_error.h"
+#include "cut/openvino_error.h"
 #include "system/files.h"
 
 namespace paceline::compiler {
@@ -100,7 +100,7 @@ Status write_ir_xml(const std::shared_ptr<ov::Model>& model,
                     const std::filesystem::path& path) {
   PACELINE_RETURN_IF_ERROR(append_small_constants(*model, offsets, bin));
   std::ostringstream xml;
-  PACELINE_RETURN_IF_ERROR(catch_openvino("cannot write the graph", [&] {
+  PACELINE_RETURN_IF_ERROR(cut::catch_openvino("cannot write the graph", [&] {
     CountingBuffer nowhere;
     std::ostream bytes(&nowhere);
     ov::pass::Serialize(xml, bytes).run_on_model(model);

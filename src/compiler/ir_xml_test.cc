@@ -8,7 +8,6 @@
 #include <openvino/openvino.hpp>
 #include <openvino/opsets/opset13.hpp>
 
-#include "compiler/openvino_error.h"
 #include "system/files.h"
 
 namespace paceline::compiler {
@@ -76,17 +75,6 @@ TEST_F(IrXmlTest, AModelIsReadBackWithConstantsWhereTheyLie) {
   request.set_input_tensor(ones);
   request.infer();
   EXPECT_FLOAT_EQ(request.get_output_tensor().data<float>()[1], 300 * 6.0F);
-}
-
-TEST(OpenVinoErrorTest, ExceptionsBecomeOneLine) {
-  const auto failed =
-      catch_openvino("here", []() -> int { throw std::runtime_error("a\n\n b\tc"); });
-  ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().message(), "here: a b c");
-  EXPECT_EQ(failed.error().code(), ErrorCode::kInternal);
-  EXPECT_EQ(catch_openvino("here", [] { return 5; }).value(), 5);
-  EXPECT_TRUE(catch_openvino("here", [] {}));
-  EXPECT_EQ(one_line(std::string(1000, 'x')).size(), 300U);
 }
 
 }  // namespace

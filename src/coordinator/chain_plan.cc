@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "net/endpoint.h"
 #include "plan/divide.h"
 #include "shard/stage_memory.h"
 
@@ -12,13 +13,18 @@ namespace {
 constexpr std::uint32_t kLogicalBlockTokens = 32;
 constexpr std::uint64_t kMiB = 1ULL << 20;
 
-std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+/// Addresses of one host share its memory; this machine has several names.
+std::string host_of(const std::string& address) {
+  const auto endpoint = net::parse_endpoint(address);
+  if (!endpoint) return address;
+  return net::is_loopback(*endpoint) ? "this machine" : endpoint->host;
+}
 
 /// What one machine must hold, and what it has.
 struct Host {
   std::uint64_t fixed_bytes = 0;  ///< weights and processes
   std::uint64_t kv_bytes_per_token = 0;
-  std::uint64_t available_bytes = 0;
+  std::uint64_t available_bytes = UINT64_MAX;
   std::vector<std::string> workers;
 };
 
@@ -37,7 +43,8 @@ std::map<std::string, Host> hosts_of(const shard::Manifest& manifest,
     host.fixed_bytes += memory.total_bytes();
     host.kv_bytes_per_token +=
         shard::paged_kv_bytes_per_token(manifest, entry.layers, plan.profile);
-    host.available_bytes = welcomes.at(entry.address).available_bytes;
+    host.available_bytes =
+        std::min(host.available_bytes, welcomes.at(entry.address).available_bytes);
   }
   return hosts;
 }

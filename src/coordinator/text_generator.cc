@@ -132,26 +132,36 @@ Result<StepId> TextGenerator::submit_rows(std::vector<std::int64_t> tokens, bool
   return runner_.submit(std::move(step));
 }
 
-Result<StepId> TextGenerator::submit_prompt(const GenerationRequest& request,
-                                            Generation& generation) {
+Result<std::optional<StepId>> TextGenerator::submit_prompt(const GenerationRequest& request,
+                                                           Generation& generation,
+                                                           const std::atomic<bool>& cancelled) {
   wire::Step step = begin(request, generation);
   std::deque<StepId> in_flight;
-  for (;;) {
+  const auto await_oldest = [&]() -> Status {
+    const auto deadline = Deadline::after(options_.step_timeout, clock_.now());
+    PACELINE_RETURN_IF_ERROR(runner_.await(in_flight.front(), deadline));
+    in_flight.pop_front();
+    return {};
+  };
+  std::optional<StepId> last;
+  // The first chunk always goes: it opens the sequence that the next request builds on.
+  do {
     const std::size_t left = request.prompt.size() - kv_tokens_.size();
     const std::size_t count = std::min<std::size_t>(left, options_.prefill_chunk_tokens);
     const auto first = request.prompt.begin() + static_cast<std::ptrdiff_t>(kv_tokens_.size());
     std::vector<std::int64_t> chunk(first, first + static_cast<std::ptrdiff_t>(count));
     PACELINE_ASSIGN_OR_RETURN(const StepId id,
                               submit_rows(std::move(chunk), count == left, std::move(step)));
-    if (count == left) return id;
     step = wire::Step();
-    in_flight.push_back(id);
-    if (in_flight.size() >= options_.steps_in_flight) {
-      const auto deadline = Deadline::after(options_.step_timeout, clock_.now());
-      PACELINE_RETURN_IF_ERROR(runner_.await(in_flight.front(), deadline));
-      in_flight.pop_front();
+    if (count == left) {
+      last = id;
+    } else {
+      in_flight.push_back(id);
+      if (in_flight.size() >= options_.steps_in_flight) PACELINE_RETURN_IF_ERROR(await_oldest());
     }
-  }
+  } while (!last && !cancelled.load());
+  while (!in_flight.empty()) PACELINE_RETURN_IF_ERROR(await_oldest());
+  return last;
 }
 
 Result<wire::Sample> TextGenerator::await_sample(StepId step) {
@@ -172,7 +182,12 @@ Result<Generation> TextGenerator::generate(const GenerationRequest& request,
   Generation generation;
   Answer answer(tokenizer_, std::move(matcher), on_text, generation);
   const TimePoint begin_time = clock_.now();
-  PACELINE_ASSIGN_OR_RETURN(StepId step, submit_prompt(request, generation));
+  PACELINE_ASSIGN_OR_RETURN(const auto first_step, submit_prompt(request, generation, cancelled));
+  if (!first_step) {
+    generation.finish_reason = FinishReason::kCancelled;
+    return generation;
+  }
+  StepId step = *first_step;
   TimePoint first_time = begin_time;
   for (bool stopped = false;;) {
     PACELINE_ASSIGN_OR_RETURN(const wire::Sample sample, await_sample(step));

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -65,10 +66,12 @@ class TextGenerator {
   TextGenerator(StepRunner& runner, const text::Tokenizer& tokenizer, const Clock& clock,
                 GeneratorOptions options);
 
-  /// `on_text` gets complete text as it comes; `cancelled` is looked at between tokens.
+  /// `on_text` gets complete text as it comes; `cancelled` is looked at between tokens and between
+  /// chunks of the prompt.
   /// kInvalidArgument, before any work, where the prompt is empty, does not fit the context, or
   /// the stop strings are not valid. The KV of what this prompt shares with the last request's
-  /// tokens is used again.
+  /// tokens is used again. After an error of the runner nothing is known of the chain's sequences:
+  /// make another generator.
   Result<Generation> generate(const GenerationRequest& request,
                               const std::function<void(std::string_view)>& on_text,
                               const std::atomic<bool>& cancelled);
@@ -77,7 +80,10 @@ class TextGenerator {
   class Answer;
 
   Status check(const GenerationRequest& request) const;
-  Result<StepId> submit_prompt(const GenerationRequest& request, Generation& generation);
+  /// The step whose sample is the first token; none where the request was cancelled before it.
+  Result<std::optional<StepId>> submit_prompt(const GenerationRequest& request,
+                                              Generation& generation,
+                                              const std::atomic<bool>& cancelled);
   Result<StepId> submit_rows(std::vector<std::int64_t> tokens, bool is_sampled, wire::Step step);
   Result<wire::Sample> await_sample(StepId step);
   /// Opens the sequence anew, or truncates the open one to what `request` shares with it.

@@ -82,7 +82,7 @@ Status WorkerPool::greet(net::Transport& transport, const std::string& address,
     peers_[address].last_heard = clock_.now();
   }
   auto connection = net::dial_and_wait(transport, endpoint, deadline, handler);
-  if (!connection) return fail(connection.error().with_context("worker " + address));
+  if (!connection) return fail(connection.error().with_context("no connection to a worker"));
   std::unique_lock lock(mutex_);
   Peer& peer = peers_[address];
   peer.connection = *std::move(connection);
@@ -172,8 +172,9 @@ Status WorkerPool::wait_until(std::unique_lock<std::mutex>& lock, Deadline deadl
   // Silence counts from now on: nobody was asked anything before.
   for (auto& [address, peer] : peers_) peer.last_heard = clock_.now();
   while (!is_there() && !failure_) {
-    const TimePoint next_ping = std::min(deadline.at(), clock_.now() + kPingInterval);
-    if (changed_.wait_until(lock, next_ping, [&] { return is_there() || failure_; })) break;
+    // By duration, because the condition variable knows only the machine's clock.
+    const Duration pause = std::min<Duration>(deadline.left(clock_.now()), kPingInterval);
+    if (changed_.wait_for(lock, pause, [&] { return is_there() || failure_; })) break;
     if (deadline.has_passed(clock_.now())) {
       return fail(ErrorCode::kDeadlineExceeded, "the workers did not answer in time");
     }

@@ -13,7 +13,7 @@
 #include <openvino/op/result.hpp>
 #include <openvino/runtime/core.hpp>
 
-#include "engine/openvino_call.h"
+#include "cut/openvino_error.h"
 
 namespace paceline::engine {
 namespace {
@@ -30,7 +30,7 @@ std::shared_ptr<ov::Model> tiny_model() {
 
 std::string try_device(ov::Core& core, const std::string& id) {
   std::string problem;
-  const auto tried = openvino_call(id, [&] {
+  const auto tried = cut::catch_openvino(id, [&] {
     auto request = core.compile_model(tiny_model(), id).create_infer_request();
     ov::Tensor input = request.get_input_tensor(0);
     input.data<float>()[0] = 1.0F;
@@ -48,11 +48,12 @@ Device describe(ov::Core& core, const std::string& id) {
   Device device;
   device.id = id;
   // Drivers may throw on any query: what they do not tell stays empty.
-  if (auto name = openvino_call(id, [&] { return core.get_property(id, ov::device::full_name); })) {
+  if (auto name =
+          cut::catch_openvino(id, [&] { return core.get_property(id, ov::device::full_name); })) {
     device.full_name = *std::move(name);
   }
-  if (auto list =
-          openvino_call(id, [&] { return core.get_property(id, ov::device::capabilities); })) {
+  if (auto list = cut::catch_openvino(
+          id, [&] { return core.get_property(id, ov::device::capabilities); })) {
     device.capabilities = *std::move(list);
   }
   device.problem = try_device(core, id);
@@ -88,7 +89,7 @@ std::string cpu_isa() {
 }
 
 Result<std::vector<Device>> list_devices() {
-  return openvino_call("OpenVINO", [] {
+  return cut::catch_openvino("OpenVINO", [] {
     ov::Core core;
     std::vector<Device> devices;
     for (const std::string& id : core.get_available_devices()) {

@@ -9,10 +9,10 @@
 namespace paceline::engine {
 
 struct Device {
-  std::string id;         ///< "CPU", "GPU.0", "NPU"
-  std::string full_name;  ///< empty where the device does not tell
+  std::string id;                         ///< "CPU", "GPU.0", "NPU"
+  std::string full_name;                  ///< empty where the device does not tell
   std::vector<std::string> capabilities;  ///< e.g. "BF16"
-  std::string problem;    ///< empty where a test inference gave the right numbers
+  std::string problem;                    ///< empty where a test inference gave the right numbers
 };
 
 /// The version of the runtime that is loaded, e.g. "2026.4.1-...".

@@ -10,8 +10,8 @@
 #include <openvino/runtime/core.hpp>
 
 #include "cut/cut.h"
+#include "cut/openvino_error.h"
 #include "engine/device_properties.h"
-#include "engine/openvino_call.h"
 #include "engine/paged_graph.h"
 #include "engine/paged_inputs.h"
 
@@ -60,8 +60,12 @@ ov::Tensor view(ov::element::Type type, std::vector<T>& values) {
 
 class PagedEngine final : public StageEngine {
  public:
-  PagedEngine(StageInfo info, bool pad_single, ov::CompiledModel model)
-      : info_(std::move(info)), pad_single_(pad_single), model_(std::move(model)) {}
+  PagedEngine(StageInfo info, std::uint64_t embedding_rows, bool pad_single,
+              ov::CompiledModel model)
+      : info_(std::move(info)),
+        embedding_rows_(embedding_rows),
+        pad_single_(pad_single),
+        model_(std::move(model)) {}
 
   Status allocate_caches(const StageOptions& options);
   const StageInfo& info() const override { return info_; }
@@ -71,11 +75,12 @@ class PagedEngine final : public StageEngine {
   Status check_sizes(const StageBatch& batch) const;
   void copy_blocks(std::span<const BlockCopy> copies);
   void bind(PagedInputs& inputs);
-  void bind_boundary(const StageBatch& batch, std::size_t padded_rows);
+  void bind_boundary(const StageBatch& batch, const PagedInputs& inputs);
   void set(const char* name, const ov::Tensor& tensor);
   StageOutput output(const PagedInputs& inputs);
 
   StageInfo info_;
+  std::uint64_t embedding_rows_;  ///< 0: not known
   bool pad_single_;
   PagedAddressing addressing_;
   ov::CompiledModel model_;
@@ -95,7 +100,7 @@ Status PagedEngine::allocate_caches(const StageOptions& options) {
     // Keys by channel add rows of scales to a block; values always have one row per token.
     if (name.starts_with("value_cache.")) {
       const auto block_tokens = static_cast<std::uint32_t>(shape[2].get_length());
-      if (options.logical_block_tokens % block_tokens != 0) {
+      if (options.logical_block_tokens == 0 || options.logical_block_tokens % block_tokens != 0) {
         return fail(ErrorCode::kInvalidArgument,
                     "a logical block of {} tokens is no multiple of the engine's {}",
                     options.logical_block_tokens, block_tokens);
@@ -103,7 +108,7 @@ Status PagedEngine::allocate_caches(const StageOptions& options) {
       addressing_.blocks_per_logical = options.logical_block_tokens / block_tokens;
     }
   }
-  const std::size_t blocks = std::size_t{options.kv_blocks + 1} * addressing_.blocks_per_logical;
+  const std::size_t blocks = (std::size_t{options.kv_blocks} + 1) * addressing_.blocks_per_logical;
   for (const auto& input : model_.inputs()) {
     const std::string name = input.get_any_name();
     if (!is_cache(name)) continue;
@@ -125,6 +130,13 @@ Status PagedEngine::check_sizes(const StageBatch& batch) const {
     if (batch.tokens.size() != rows) {
       return fail(ErrorCode::kInvalidArgument, "the step has {} tokens for {} rows",
                   batch.tokens.size(), rows);
+    }
+    for (const std::int64_t token : batch.tokens) {
+      if (token < 0 ||
+          (embedding_rows_ > 0 && static_cast<std::uint64_t>(token) >= embedding_rows_)) {
+        return fail(ErrorCode::kInvalidArgument, "token id {}, the model has {}", token,
+                    embedding_rows_);
+      }
     }
     return {};
   }
@@ -170,16 +182,22 @@ void PagedEngine::bind(PagedInputs& inputs) {
   if (info_.is_last) set(kSampledRowsInput, view(ov::element::i64, inputs.sampled_rows));
 }
 
-void PagedEngine::bind_boundary(const StageBatch& batch, std::size_t padded_rows) {
+void PagedEngine::bind_boundary(const StageBatch& batch, const PagedInputs& inputs) {
   for (const auto& input : model_.inputs()) {
     if (!input.get_names().contains(cut::kBoundaryInput)) continue;
     std::span<const std::byte> bytes = batch.boundaries.front();
-    if (padded_rows > batch.rows()) {
-      padded_boundary_.assign(padded_rows * info_.input_boundary.front().row_bytes(), std::byte{0});
-      std::copy(bytes.begin(), bytes.end(), padded_boundary_.begin());
+    if (inputs.padding_rows > 0) {
+      const std::uint64_t row_bytes = info_.input_boundary.front().row_bytes();
+      padded_boundary_.assign(inputs.is_wanted.size() * row_bytes, std::byte{0});
+      const std::byte* from = bytes.data();
+      for (std::size_t row = 0; row < inputs.is_wanted.size(); ++row) {
+        if (!inputs.is_wanted[row]) continue;
+        std::memcpy(padded_boundary_.data() + row * row_bytes, from, row_bytes);
+        from += row_bytes;
+      }
       bytes = padded_boundary_;
     }
-    ov::Shape shape = {padded_rows};
+    ov::Shape shape = {inputs.is_wanted.size()};
     for (std::size_t axis = 1; axis + 1 < input.get_partial_shape().size(); ++axis) {
       shape.push_back(1);
     }
@@ -192,15 +210,21 @@ void PagedEngine::bind_boundary(const StageBatch& batch, std::size_t padded_rows
 
 StageOutput PagedEngine::output(const PagedInputs& inputs) {
   StageOutput result;
-  const ov::Tensor tensor = request_.get_output_tensor(0);
-  const auto* data = static_cast<const std::byte*>(tensor.data());
+  ov::Tensor tensor = request_.get_output_tensor(0);
+  auto* const data = static_cast<std::byte*>(tensor.data());
   if (info_.is_last) {
     const std::size_t samples = inputs.sampled_rows.size() - inputs.padding_samples;
     result.logits = {reinterpret_cast<const float*>(data), samples * info_.vocabulary_size};
-  } else {
-    const std::size_t rows = inputs.position_ids.size() - inputs.padding_rows;
-    result.boundaries.push_back({data, rows * info_.output_boundary.front().row_bytes()});
+    return result;
   }
+  const std::uint64_t row_bytes = info_.output_boundary.front().row_bytes();
+  std::size_t kept = 0;
+  for (std::size_t row = 0; row < inputs.is_wanted.size(); ++row) {
+    if (!inputs.is_wanted[row]) continue;
+    if (kept < row) std::memmove(data + kept * row_bytes, data + row * row_bytes, row_bytes);
+    ++kept;
+  }
+  result.boundaries.push_back({data, kept * row_bytes});
   return result;
 }
 
@@ -214,10 +238,10 @@ Result<StageOutput> PagedEngine::run(const StageBatch& batch) {
   }
   PACELINE_ASSIGN_OR_RETURN(PagedInputs inputs, make_paged_inputs(batch, addressing_, pad_single_));
   StageOutput result;
-  PACELINE_RETURN_IF_ERROR(openvino_call("inference", [&] {
+  PACELINE_RETURN_IF_ERROR(cut::catch_openvino("inference", [&] {
     copy_blocks(batch.copies);
     bind(inputs);
-    if (!info_.is_first) bind_boundary(batch, inputs.position_ids.size());
+    if (!info_.is_first) bind_boundary(batch, inputs);
     request_.infer();
     result = output(inputs);
   }));
@@ -259,26 +283,25 @@ Result<std::unique_ptr<StageEngine>> make_paged_engine(std::shared_ptr<const ov:
   ov::Core core;
   const std::uint64_t weight_bytes = constant_bytes(*stage);
   const std::uint64_t weight_group = weight_group_size(*stage);
+  const std::uint64_t table_rows = embedding_rows(*stage);
   PACELINE_RETURN_IF_ERROR(make_paged(stage, inference_precision(core, options.profile)));
   PACELINE_ASSIGN_OR_RETURN(
-      auto compiled, openvino_call("compiling the stage", [&] {
+      auto compiled, cut::catch_openvino("compiling the stage", [&] {
         return core.compile_model(
             stage, "CPU", cpu_properties(core, options.profile, options.threads, weight_group));
       }));
   PACELINE_ASSIGN_OR_RETURN(auto info, stage_info(compiled, options.layers, analysis.layers()));
   info.weight_bytes = weight_bytes;
-  auto engine = std::make_unique<PagedEngine>(std::move(info), options.profile == Profile::kExact,
-                                              std::move(compiled));
-  Status allocated;
-  PACELINE_RETURN_IF_ERROR(
-      openvino_call("allocating KV blocks", [&] { allocated = engine->allocate_caches(options); }));
-  if (!allocated) return fail(std::move(allocated).error());
+  auto engine = std::make_unique<PagedEngine>(
+      std::move(info), table_rows, options.profile == Profile::kExact, std::move(compiled));
+  PACELINE_RETURN_IF_ERROR(cut::catch_openvino("allocating KV blocks",
+                                               [&] { return engine->allocate_caches(options); }));
   return engine;
 }
 
 Result<std::unique_ptr<StageEngine>> load_paged_engine(const StageOptions& options) {
   const auto path = options.package / "openvino_model.xml";
-  PACELINE_ASSIGN_OR_RETURN(auto model, openvino_call(path.string(), [&] {
+  PACELINE_ASSIGN_OR_RETURN(auto model, cut::catch_openvino(path.string(), [&] {
                               ov::Core core;
                               return std::shared_ptr<const ov::Model>(core.read_model(
                                   path.string(), std::string(), {ov::enable_mmap(true)}));

@@ -7,12 +7,14 @@
 #include <openvino/op/gather.hpp>
 #include <openvino/op/matmul.hpp>
 #include <openvino/op/parameter.hpp>
+#include <openvino/op/reshape.hpp>
 #include <openvino/op/result.hpp>
+#include <openvino/op/util/gather_base.hpp>
 #include <openvino/pass/manager.hpp>
 #include <openvino/pass/sdpa_to_paged_attention.hpp>
 
 #include "cut/cut.h"
-#include "engine/openvino_call.h"
+#include "cut/openvino_error.h"
 
 namespace paceline::engine {
 namespace {
@@ -97,11 +99,35 @@ void retype_outputs(const ov::Model& stage, ov::element::Type wire_type) {
   }
 }
 
+/// Rows of the table that `ids`, perhaps converted or reshaped, index; 0 where none is found.
+std::uint64_t rows_looked_up_by(const ov::Output<ov::Node>& ids) {
+  for (const auto& input : ids.get_target_inputs()) {
+    auto* const node = input.get_node();
+    std::uint64_t rows = 0;
+    const bool is_reshape = ov::is_type<ov::op::v1::Reshape>(node) && input.get_index() == 0;
+    if (ov::is_type<Convert>(node) || is_reshape) {
+      rows = rows_looked_up_by(node->output(0));
+    } else if (ov::is_type<ov::op::util::GatherBase>(node) && input.get_index() == 1) {
+      const ov::PartialShape& table = node->get_input_partial_shape(0);
+      const bool is_known = table.rank().is_static() && table.size() == 2 && table[0].is_static();
+      if (is_known) rows = static_cast<std::uint64_t>(table[0].get_length());
+    }
+    if (rows > 0) return rows;
+  }
+  return 0;
+}
+
 }  // namespace
 
+std::uint64_t embedding_rows(const ov::Model& stage) {
+  for (const auto& parameter : stage.get_parameters()) {
+    if (has_name(parameter->output(0), "input_ids")) return rows_looked_up_by(parameter->output(0));
+  }
+  return 0;
+}
+
 Status make_paged(const std::shared_ptr<ov::Model>& stage, ov::element::Type wire_type) {
-  Status done;
-  auto surgery = openvino_call(stage->get_friendly_name(), [&] {
+  return cut::catch_openvino(stage->get_friendly_name(), [&]() -> Status {
     const auto input = boundary_input(*stage);
     const ov::Dimension width =
         input ? *input->get_partial_shape().rbegin() : ov::Dimension::dynamic();
@@ -110,15 +136,14 @@ Status make_paged(const std::shared_ptr<ov::Model>& stage, ov::element::Type wir
     manager.run_passes(stage);
     const bool is_last =
         !has_name(stage->get_results().front()->input_value(0), cut::kBoundaryOutput);
-    if (is_last) done = gather_before_head(stage);
+    if (is_last) PACELINE_RETURN_IF_ERROR(gather_before_head(stage));
     fix_input_width(*stage, width);
     stage->validate_nodes_and_infer_types();
     retype_input(*stage, wire_type);
     retype_outputs(*stage, wire_type);
     stage->validate_nodes_and_infer_types();
+    return {};
   });
-  if (!surgery) return fail(std::move(surgery).error());
-  return done;
 }
 
 }  // namespace paceline::engine

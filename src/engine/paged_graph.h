@@ -1,6 +1,7 @@
 // From a stateful stage to a paged one: the graph surgery at load.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include <openvino/core/model.hpp>
@@ -18,5 +19,9 @@ inline constexpr char kSampledRowsInput[] = "sampled_rows";
 /// sampled rows through. Errors: kUnimplemented where the graph has no attention that the
 /// transformation knows, or no head to put the Gather before.
 Status make_paged(const std::shared_ptr<ov::Model>& stage, ov::element::Type wire_type);
+
+/// Rows of the table that `input_ids` looks up; 0 where there is none. A token id from there on
+/// would be read beyond the table.
+std::uint64_t embedding_rows(const ov::Model& stage);
 
 }  // namespace paceline::engine

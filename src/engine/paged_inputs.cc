@@ -35,15 +35,26 @@ Status check_sequence(const SequenceRows& sequence, const PagedAddressing& addre
   return {};
 }
 
+/// One row more of the last sequence: token 0 at the position of the row before it (a position
+/// beyond may have no embedding).
+void append_padding_row(const PagedAddressing& addressing, std::uint32_t total,
+                        PagedInputs& inputs) {
+  inputs.position_ids.push_back(total - 1);
+  inputs.is_wanted.push_back(false);
+  ++inputs.padding_rows;
+  if (total % addressing.engine_block_tokens() == 0) {
+    inputs.block_indices.push_back(static_cast<std::int32_t>(addressing.padding_block()));
+  }
+}
+
 void append_sequence(const SequenceRows& sequence, const PagedAddressing& addressing,
-                     PagedInputs& inputs) {
+                     bool pad_single, PagedInputs& inputs) {
   const auto first_row = static_cast<std::int64_t>(inputs.position_ids.size());
   const std::uint32_t total = sequence.past_tokens + sequence.new_tokens;
   for (std::uint32_t position = sequence.past_tokens; position < total; ++position) {
     inputs.position_ids.push_back(position);
+    inputs.is_wanted.push_back(true);
   }
-  inputs.past_lens.push_back(static_cast<std::int32_t>(sequence.past_tokens));
-  inputs.subsequence_begins.push_back(static_cast<std::int32_t>(inputs.position_ids.size()));
   const std::uint32_t engine_blocks =
       (total + addressing.engine_block_tokens() - 1) / addressing.engine_block_tokens();
   for (std::uint32_t block = 0; block < engine_blocks; ++block) {
@@ -51,22 +62,16 @@ void append_sequence(const SequenceRows& sequence, const PagedAddressing& addres
     inputs.block_indices.push_back(static_cast<std::int32_t>(
         logical.value() * addressing.blocks_per_logical + block % addressing.blocks_per_logical));
   }
+  const bool is_padded = pad_single && sequence.new_tokens == 1;
+  if (is_padded) append_padding_row(addressing, total, inputs);
+  inputs.past_lens.push_back(static_cast<std::int32_t>(sequence.past_tokens));
+  inputs.subsequence_begins.push_back(static_cast<std::int32_t>(inputs.position_ids.size()));
   inputs.block_indices_begins.push_back(static_cast<std::int32_t>(inputs.block_indices.size()));
-  inputs.max_context_len = std::max(inputs.max_context_len, static_cast<std::int32_t>(total));
+  inputs.max_context_len =
+      std::max(inputs.max_context_len, static_cast<std::int32_t>(total + (is_padded ? 1 : 0)));
   for (const std::uint32_t row : sequence.sampled_rows) {
     inputs.sampled_rows.push_back(first_row + row);
   }
-}
-
-/// A second row as a sequence of its own: token 0 at position 0, its KV in the padding block.
-void append_padding_row(const PagedAddressing& addressing, PagedInputs& inputs) {
-  if (!inputs.input_ids.empty()) inputs.input_ids.push_back(0);
-  inputs.position_ids.push_back(0);
-  inputs.past_lens.push_back(0);
-  inputs.subsequence_begins.push_back(static_cast<std::int32_t>(inputs.position_ids.size()));
-  inputs.block_indices.push_back(static_cast<std::int32_t>(addressing.padding_block()));
-  inputs.block_indices_begins.push_back(static_cast<std::int32_t>(inputs.block_indices.size()));
-  inputs.padding_rows = 1;
 }
 
 }  // namespace
@@ -80,13 +85,17 @@ Result<PagedInputs> make_paged_inputs(const StageBatch& batch, const PagedAddres
     PACELINE_RETURN_IF_ERROR(check_sequence(sequence, addressing));
   }
   PagedInputs inputs;
-  inputs.input_ids = batch.tokens;
   inputs.subsequence_begins.push_back(0);
   inputs.block_indices_begins.push_back(0);
   for (const SequenceRows& sequence : batch.sequences) {
-    append_sequence(sequence, addressing, inputs);
+    append_sequence(sequence, addressing, pad_single, inputs);
   }
-  if (pad_single && inputs.position_ids.size() == 1) append_padding_row(addressing, inputs);
+  if (!batch.tokens.empty()) {
+    auto token = batch.tokens.begin();
+    for (const bool is_wanted : inputs.is_wanted) {
+      inputs.input_ids.push_back(is_wanted ? *token++ : 0);
+    }
+  }
   if (pad_single && inputs.sampled_rows.size() == 1) {
     inputs.sampled_rows.push_back(inputs.sampled_rows.front());
     inputs.padding_samples = 1;

@@ -32,12 +32,16 @@ struct PagedInputs {
   std::vector<std::int32_t> block_indices_begins;  ///< [sequences + 1]
   std::int32_t max_context_len = 0;
   std::vector<std::int64_t> sampled_rows;  ///< [samples], rows of the step
-  std::size_t padding_rows = 0;            ///< at the end of the step, to be dropped
-  std::size_t padding_samples = 0;         ///< at the end of sampled_rows, likewise
+  /// [rows], those of the batch in order; false for a row that is there for padding only.
+  std::vector<bool> is_wanted;
+  std::size_t padding_rows = 0;     ///< rows that are not wanted
+  std::size_t padding_samples = 0;  ///< at the end of sampled_rows, to be dropped
 };
 
-/// `pad_single`: a step of one row, and a head of one row, get a second one, because the plugin
-/// computes a single row with another kernel than two or more (profile exact).
+/// `pad_single`: a sequence of one row, and a head of one row, get a second one, because the plugin
+/// computes a single row with other kernels than two or more: the products by the step, attention
+/// by the sequence (profile exact). The additional row of a sequence follows its own, so that
+/// nothing sees it; its KV goes where the next token's will, or into the padding block.
 /// kInvalidArgument names the sequence and what does not fit.
 Result<PagedInputs> make_paged_inputs(const StageBatch& batch, const PagedAddressing& addressing,
                                       bool pad_single);

@@ -57,18 +57,37 @@ TEST(PagedInputsTest, SparePreallocatedBlocksAreNotNamed) {
   EXPECT_THAT(make_paged_inputs(batch, addressing(), false)->block_indices, ElementsAre(3));
 }
 
-TEST(PagedInputsTest, ASingleRowIsPaddedIntoItsOwnBlock) {
+TEST(PagedInputsTest, ASingleRowIsFollowedByAPaddingRow) {
   StageBatch batch;
   batch.sequences = {rows(1, 9, 1, {2}, {0})};
   batch.tokens = {77};
   const auto inputs = make_paged_inputs(batch, addressing(), true).value();
   EXPECT_THAT(inputs.input_ids, ElementsAre(77, 0));
-  EXPECT_THAT(inputs.position_ids, ElementsAre(9, 0));
-  EXPECT_THAT(inputs.past_lens, ElementsAre(9, 0));
-  EXPECT_THAT(inputs.block_indices, ElementsAre(2, 8));
+  EXPECT_THAT(inputs.position_ids, ElementsAre(9, 9));
+  EXPECT_THAT(inputs.past_lens, ElementsAre(9));
+  EXPECT_THAT(inputs.subsequence_begins, ElementsAre(0, 2));
+  EXPECT_THAT(inputs.block_indices, ElementsAre(2));
+  EXPECT_EQ(inputs.max_context_len, 11);
   EXPECT_THAT(inputs.sampled_rows, ElementsAre(0, 0));
+  EXPECT_THAT(inputs.is_wanted, ElementsAre(true, false));
   EXPECT_EQ(inputs.padding_rows, 1U);
   EXPECT_EQ(inputs.padding_samples, 1U);
+}
+
+TEST(PagedInputsTest, EachSequenceOfOneRowIsPadded) {
+  StageBatch batch;
+  batch.sequences = {rows(1, 0, 2, {5}, {1}), rows(2, 31, 1, {7}, {0}), rows(3, 4, 1, {1}, {0})};
+  batch.tokens = {11, 12, 21, 31};
+  const auto inputs = make_paged_inputs(batch, addressing(), true).value();
+  EXPECT_THAT(inputs.input_ids, ElementsAre(11, 12, 21, 0, 31, 0));
+  EXPECT_THAT(inputs.is_wanted, ElementsAre(true, true, true, false, true, false));
+  EXPECT_THAT(inputs.subsequence_begins, ElementsAre(0, 2, 4, 6));
+  // The block of sequence 2 is full: what follows goes into the padding block.
+  EXPECT_THAT(inputs.block_indices, ElementsAre(5, 7, 8, 1));
+  EXPECT_THAT(inputs.block_indices_begins, ElementsAre(0, 1, 3, 4));
+  EXPECT_THAT(inputs.sampled_rows, ElementsAre(1, 2, 4));
+  EXPECT_EQ(inputs.padding_rows, 2U);
+  EXPECT_EQ(inputs.padding_samples, 0U);
 }
 
 TEST(PagedInputsTest, ASingleSampleOfManyRowsIsPaddedInTheHeadOnly) {

@@ -1,12 +1,16 @@
 #include "system/files.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace paceline::system {
@@ -34,6 +38,7 @@ tl::unexpected<Error> fail_errno(const fs::path& path, const char* action) {
   ErrorCode code = ErrorCode::kInternal;
   if (number == ENOENT || number == ENOTDIR) code = ErrorCode::kNotFound;
   if (number == EACCES || number == EPERM || number == EROFS) code = ErrorCode::kPermissionDenied;
+  if (number == EEXIST) code = ErrorCode::kAlreadyExists;
   if (number == ENOSPC || number == EDQUOT) code = ErrorCode::kResourceExhausted;
   return fail(code, "{}: cannot {}: {}", path.string(), action, std::strerror(number));
 }
@@ -42,6 +47,47 @@ Status sync_path(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.value() < 0 || ::fsync(file.value()) != 0) return fail_errno(path, "sync");
   return {};
+}
+
+constexpr char kPartialSuffix[] = ".partial-";
+
+/// A descriptor of the directory, locked until it is closed; -1 where another process has the lock
+/// or the file system knows none.
+int lock_directory(const fs::path& path) {
+  const int directory = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0 || ::flock(directory, LOCK_EX | LOCK_NB) == 0) return directory;
+  ::close(directory);
+  return -1;
+}
+
+/// The PID that `name` ends with where it is "BASE.partial-PID".
+std::optional<pid_t> maker_of(std::string_view name, std::string_view base) {
+  const std::string begin = std::string(base) + kPartialSuffix;
+  if (!name.starts_with(begin)) return std::nullopt;
+  name.remove_prefix(begin.size());
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  if (error != std::errc() || end != name.data() + name.size() || pid <= 0) return std::nullopt;
+  return pid;
+}
+
+/// Removes what killed processes left of earlier attempts at `target`. The PID alone could be of
+/// another machine or container that shares the disk, the lock alone misses one that was made a
+/// moment ago; a directory with this process's own PID and no lock is of a process before it.
+void remove_stale(const fs::path& target) {
+  std::error_code ignored;
+  std::vector<fs::path> stale;
+  for (const auto& entry : fs::directory_iterator(target.parent_path(), ignored)) {
+    const auto maker = maker_of(entry.path().filename().string(), target.filename().string());
+    if (!maker) continue;
+    if (*maker == ::getpid() || (::kill(*maker, 0) != 0 && errno == ESRCH)) {
+      stale.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : stale) {
+    const Descriptor lock(lock_directory(path));
+    if (lock.value() >= 0) fs::remove_all(path, ignored);
+  }
 }
 
 }  // namespace
@@ -128,16 +174,20 @@ Result<MappedFile> MappedFile::open(const fs::path& path) {
   return MappedFile(path, static_cast<const std::byte*>(data), size);
 }
 
-AtomicDirectory::AtomicDirectory(fs::path target, fs::path partial)
-    : target_(std::move(target)), partial_(std::move(partial)) {}
-
 AtomicDirectory::AtomicDirectory(AtomicDirectory&& other) noexcept
-    : target_(std::move(other.target_)), partial_(std::exchange(other.partial_, fs::path())) {}
+    : target_(std::move(other.target_)),
+      partial_(std::exchange(other.partial_, fs::path())),
+      made_parents_(std::exchange(other.made_parents_, {})),
+      lock_(std::exchange(other.lock_, -1)) {}
 
 AtomicDirectory::~AtomicDirectory() {
-  if (partial_.empty()) return;
   std::error_code ignored;
-  fs::remove_all(partial_, ignored);
+  if (!partial_.empty()) fs::remove_all(partial_, ignored);
+  if (lock_ >= 0) ::close(lock_);
+  // Those that hold something else by now stay.
+  for (; !made_parents_.empty(); made_parents_.pop_back()) {
+    fs::remove(made_parents_.back(), ignored);
+  }
 }
 
 Result<AtomicDirectory> AtomicDirectory::create(const fs::path& target) {
@@ -148,14 +198,22 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& target) {
   }
   fs::path normal = fs::absolute(target, code).lexically_normal();
   if (!normal.has_filename()) normal = normal.parent_path();
-  fs::path partial = normal;
-  partial += fmt::format(".partial-{}", ::getpid());
-  fs::create_directories(partial, code);
+  AtomicDirectory directory(normal);
+  const fs::path parent = normal.parent_path();
+  for (fs::path made = parent; !fs::exists(made, code); made = made.parent_path()) {
+    directory.made_parents_.insert(directory.made_parents_.begin(), made);
+  }
+  fs::create_directories(parent, code);
   if (code) {
     errno = code.value();
-    return fail_errno(partial, "create the directory");
+    return fail_errno(parent, "create the directory");
   }
-  return AtomicDirectory(std::move(normal), std::move(partial));
+  remove_stale(normal);
+  const fs::path partial = normal.string() + fmt::format("{}{}", kPartialSuffix, ::getpid());
+  if (::mkdir(partial.c_str(), 0777) != 0) return fail_errno(partial, "create the directory");
+  directory.partial_ = partial;
+  directory.lock_ = lock_directory(partial);
+  return directory;
 }
 
 Status AtomicDirectory::commit() {
@@ -165,6 +223,7 @@ Status AtomicDirectory::commit() {
   }
   if (::rename(partial_.c_str(), target_.c_str()) != 0) return fail_errno(target_, "rename to");
   partial_.clear();
+  made_parents_.clear();
   return sync_path(target_.parent_path());
 }
 

@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -36,11 +39,14 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// A directory that appears at its final path only by commit(); what is not committed is removed.
-/// Lifecycle: create -> write files into path() -> commit(). Thread-compatible.
+/// A directory that appears at its final path only by commit(); what is not committed is removed,
+/// with the parents that were made for it. Lifecycle: create -> write files into path() ->
+/// commit(). Thread-compatible.
 class AtomicDirectory {
  public:
-  /// Makes TARGET.partial-PID beside `target`; kAlreadyExists where `target` exists.
+  /// Makes TARGET.partial-PID beside `target`, and removes those that killed processes of this
+  /// machine left: whose PID is gone and whose lock (held on the directory while it is made) is
+  /// free. kAlreadyExists where `target` exists, or where this process makes it already.
   static Result<AtomicDirectory> create(const std::filesystem::path& target);
   AtomicDirectory(AtomicDirectory&& other) noexcept;
   AtomicDirectory& operator=(AtomicDirectory&&) = delete;
@@ -51,9 +57,11 @@ class AtomicDirectory {
   Status commit();
 
  private:
-  AtomicDirectory(std::filesystem::path target, std::filesystem::path partial);
+  explicit AtomicDirectory(std::filesystem::path target) : target_(std::move(target)) {}
   std::filesystem::path target_;
-  std::filesystem::path partial_;
+  std::filesystem::path partial_;                    ///< empty: nothing is to be removed
+  std::vector<std::filesystem::path> made_parents_;  ///< the innermost last
+  int lock_ = -1;                                    ///< descriptor of the locked directory
 };
 
 }  // namespace paceline::system

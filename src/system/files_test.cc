@@ -1,6 +1,10 @@
 #include "system/files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -58,6 +62,79 @@ TEST_F(FilesTest, ADirectoryAppearsOnlyByCommit) {
   ASSERT_TRUE(made->commit());
   EXPECT_TRUE(fs::exists(target / "f"));
   EXPECT_EQ(AtomicDirectory::create(target).error().code(), ErrorCode::kAlreadyExists);
+}
+
+TEST_F(FilesTest, ParentsThatWereMadeForNothingAreRemoved) {
+  const fs::path target = directory_ / "a" / "b" / "package";
+  { ASSERT_TRUE(AtomicDirectory::create(target)); }
+  EXPECT_TRUE(fs::is_empty(directory_));
+  {
+    const auto made = AtomicDirectory::create(target);
+    ASSERT_TRUE(made);
+    std::ofstream(directory_ / "a" / "other") << "1";
+  }
+  EXPECT_TRUE(fs::exists(directory_ / "a" / "other")) << "but not with what others put there";
+  EXPECT_FALSE(fs::exists(directory_ / "a" / "b"));
+  ASSERT_TRUE(AtomicDirectory::create(directory_ / "c" / "package")->commit());
+  EXPECT_TRUE(fs::exists(directory_ / "c" / "package"));
+}
+
+TEST_F(FilesTest, WhatAKilledProcessLeftIsRemoved) {
+  // A child makes a directory, tells, and is killed.
+  int ends[2] = {};
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto made = AtomicDirectory::create(directory_ / "package");
+    if (made) std::ofstream(made->path() / "f") << "1";
+    (void)!::write(ends[1], "x", 1);
+    for (;;) ::pause();
+  }
+  char told = 0;
+  ASSERT_EQ(::read(ends[0], &told, 1), 1);
+  const fs::path left = directory_ / fmt::format("package.partial-{}", child);
+  ASSERT_TRUE(fs::exists(left / "f"));
+  { ASSERT_TRUE(AtomicDirectory::create(directory_ / "package")); }
+  EXPECT_TRUE(fs::exists(left / "f")) << "its process lives";
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  { ASSERT_TRUE(AtomicDirectory::create(directory_ / "other")); }
+  EXPECT_TRUE(fs::exists(left / "f")) << "another target's";
+  { ASSERT_TRUE(AtomicDirectory::create(directory_ / "package")); }
+  EXPECT_TRUE(fs::is_empty(directory_));
+}
+
+TEST_F(FilesTest, WhatOnlyLooksStaleStays) {
+  constexpr int kNoProcess = 0x3ffffffe;  // above every pid_max
+  const fs::path locked = directory_ / fmt::format("p.partial-{}", kNoProcess);
+  fs::create_directories(locked);
+  fs::create_directories(directory_ / "p.partial-12x");
+  fs::create_directories(directory_ / fmt::format("pp.partial-{}", kNoProcess));
+  const int other = ::open(locked.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(other, LOCK_EX | LOCK_NB), 0);
+  { ASSERT_TRUE(AtomicDirectory::create(directory_ / "p")); }
+  EXPECT_TRUE(fs::exists(locked)) << "somebody, on another machine perhaps, has its lock";
+  EXPECT_TRUE(fs::exists(directory_ / "p.partial-12x"));
+  EXPECT_TRUE(fs::exists(directory_ / fmt::format("pp.partial-{}", kNoProcess)));
+  ::close(other);
+  { ASSERT_TRUE(AtomicDirectory::create(directory_ / "p")); }
+  EXPECT_FALSE(fs::exists(locked));
+}
+
+TEST_F(FilesTest, OneProcessMakesATargetOnceAtATime) {
+  const auto first = AtomicDirectory::create(directory_ / "p");
+  ASSERT_TRUE(first);
+  const auto second = AtomicDirectory::create(directory_ / "p");
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code(), ErrorCode::kAlreadyExists);
+  EXPECT_TRUE(fs::exists(first->path()));
+}
+
+TEST_F(FilesTest, ADirectoryThatCannotBeMadeIsNamed) {
+  std::ofstream(directory_ / "file") << "1";
+  const auto refused = AtomicDirectory::create(directory_ / "file" / "p");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find((directory_ / "file").string()), std::string::npos);
 }
 
 }  // namespace

@@ -33,6 +33,17 @@ std::optional<std::uint64_t> number_in_file(const char* path) {
   return std::nullopt;  // also where the file says "max"
 }
 
+/// The value of a "name 123" line; 0 where there is none.
+std::uint64_t value_in_file(const char* path, std::string_view wanted) {
+  std::ifstream file(path);
+  std::string name;
+  std::uint64_t value = 0;
+  while (file >> name >> value) {
+    if (name == wanted) return value;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Result<MachineMemory> machine_memory() {
@@ -43,8 +54,11 @@ Result<MachineMemory> machine_memory() {
   const auto limit = number_in_file("/sys/fs/cgroup/memory.max");
   const auto used = number_in_file("/sys/fs/cgroup/memory.current");
   if (limit && used) {
+    // Pages of files that nobody used lately count as used, but are given back when needed.
+    const std::uint64_t reclaimable = value_in_file("/sys/fs/cgroup/memory.stat", "inactive_file");
+    const std::uint64_t held = *used - std::min(*used, reclaimable);
     memory.total_bytes = std::min(memory.total_bytes, *limit);
-    memory.available_bytes = std::min(memory.available_bytes, *limit - std::min(*limit, *used));
+    memory.available_bytes = std::min(memory.available_bytes, *limit - std::min(*limit, held));
   }
   return memory;
 }

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "wire/random_frames.h"
+#include "wire/random_frames_testing.h"
 
 namespace paceline::wire {
 namespace {

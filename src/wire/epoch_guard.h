@@ -14,12 +14,12 @@ namespace paceline::wire {
 enum class Refusal : std::uint8_t {
   kOtherChain,
   kOtherStage,
-  kOldEpoch,  ///< late: drop the frame
+  kOldEpoch,  ///< late
   kNewEpoch,  ///< this stage was not assigned in it
-  kOldStep,   ///< late or repeated: drop the frame
+  kOldStep,   ///< late or repeated
 };
 
-/// Whether a refused frame is only late (drop and log it) rather than a fault of the peer.
+/// Whether a refused frame is only late rather than a fault of the peer; the error's code says so.
 bool is_late(Refusal refusal);
 
 /// One per assigned stage; a worker that stands in a route twice has two. Thread-compatible.

@@ -46,7 +46,8 @@ class DownstreamLink::Handler final : public net::ConnectionHandler {
       const std::lock_guard lock(mutex_);
       if (accepted_) on_lost = std::exchange(on_lost_, nullptr);
     }
-    if (on_lost) on_lost(reason);
+    // A fault that came before says more than the end of the connection.
+    if (on_lost) on_lost(*error_);
   }
 
   /// The link ends because its stage does: nobody is to be told.
@@ -99,7 +100,7 @@ Result<std::unique_ptr<DownstreamLink>> DownstreamLink::connect(net::Transport& 
   PACELINE_ASSIGN_OR_RETURN(const auto endpoint, net::parse_endpoint(target.peer_address));
   auto handler = std::make_shared<Handler>(std::move(on_lost));
   auto connection = net::dial_and_wait(transport, endpoint, deadline, handler);
-  if (!connection) return fail(named(std::move(connection).error()));
+  if (!connection) return fail(std::move(connection).error());  // names the address itself
   std::unique_ptr<DownstreamLink> link(new DownstreamLink(handler, *std::move(connection)));
   const auto exchange = [&]() -> Status {
     PACELINE_RETURN_IF_ERROR(link->send({target.address, hello_of(identity), {}}));

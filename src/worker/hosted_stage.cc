@@ -77,15 +77,13 @@ void HostedStage::load(const StageLoader& loader, const Clock& clock) {
   }
   executor_ = std::make_unique<StageExecutor>(*std::move(engine));
   const engine::StageInfo& info = executor_->info();
-  {
+  if (const std::uint32_t stage = address_.stage.value(); stage > 0) {
+    wire::LinkStage expected = offer();
+    expected.boundary = to_wire(info.input_boundary);
+    expected.upstream_layers = assignment_.route[stage - 1].layers;
+    expected.downstream_layers = assignment_.layers;
     const std::lock_guard lock(mutex_);
-    own_link_ = offer();
-    own_link_->boundary = to_wire(info.input_boundary);
-    const std::uint32_t stage = address_.stage.value();
-    if (stage > 0) {
-      own_link_->upstream_layers = assignment_.route[stage - 1].layers;
-      own_link_->downstream_layers = assignment_.layers;
-    }
+    own_link_ = std::move(expected);
   }
   const wire::StageReady ready = ready_message(info, clock.now() - begin);
   spdlog::info("stage {}: layers {}-{} ready in {} ms, {} MiB of weights, {} MiB of KV",
@@ -114,6 +112,9 @@ Status HostedStage::admit(const wire::Address& address) {
 }
 
 Status HostedStage::compare(const wire::LinkStage& offered) const {
+  if (address_.stage.value() == 0) {
+    return fail(ErrorCode::kFailedPrecondition, "stage 0 has no stage before it");
+  }
   const std::lock_guard lock(mutex_);
   if (!own_link_) {
     return fail(ErrorCode::kUnavailable, "stage {} is still loading", address_.stage.value());

@@ -14,8 +14,10 @@ Session::Session(std::shared_ptr<net::Connection> connection, std::shared_ptr<St
     : connection_(std::move(connection)), host_(std::move(host)), welcome_(std::move(welcome)) {}
 
 void Session::reply(const wire::Address& address, wire::Message message) {
-  // A connection that cannot take an answer ends by itself.
-  (void)connection_->send({address, std::move(message), {}});
+  if (auto sent = connection_->send({address, std::move(message), {}}); !sent) {
+    spdlog::warn("{}: cannot answer: {}", connection_->peer(), sent.error().message());
+    connection_->close(std::move(sent).error());
+  }
 }
 
 void Session::refuse(const wire::Address& address, wire::Kind regarding, const Error& error,
@@ -31,6 +33,12 @@ void Session::on_hello(const wire::Address& address, const wire::Hello& hello) {
     refuse(address, wire::Kind::kHello, version.error(), true);
     return;
   }
+  if (hello.role == wire::Role::kCoordinator) {
+    if (const auto is_free = host_->check_free_for(connection_.get()); !is_free) {
+      refuse(address, wire::Kind::kHello, is_free.error(), true);
+      return;
+    }
+  }
   has_greeted_ = true;
   role_ = hello.role;
   peer_name_ = hello.name;
@@ -42,8 +50,9 @@ void Session::on_hello(const wire::Address& address, const wire::Hello& hello) {
 bool Session::may_send(wire::Kind kind) const {
   const bool is_coordinator = role_ == wire::Role::kCoordinator;
   switch (kind) {
-    case wire::Kind::kPing:
     case wire::Kind::kStep:
+      return is_coordinator || is_linked_;
+    case wire::Kind::kPing:
     case wire::Kind::kGoodbye:
     case wire::Kind::kFault:
       return true;
@@ -87,12 +96,14 @@ void Session::dispatch(wire::Frame frame) {
   } else if (const auto* link = std::get_if<wire::LinkStage>(&frame.message)) {
     const auto agreed = host_->link(address, *link);
     if (agreed) {
+      is_linked_ = true;
       reply(address, wire::LinkAccepted());
     } else {
       refuse(address, kind, agreed.error(), true);
     }
   } else if (std::holds_alternative<wire::Step>(frame.message)) {
-    const auto queued = host_->step(std::move(frame));
+    const bool is_coordinator = role_ == wire::Role::kCoordinator;
+    const auto queued = host_->step(std::move(frame), is_coordinator ? connection_.get() : nullptr);
     if (!queued) refuse(address, kind, queued.error(), true);
   } else if (std::holds_alternative<wire::ReleaseChain>(frame.message)) {
     host_->release(connection_.get());

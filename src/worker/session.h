@@ -37,6 +37,7 @@ class Session final : public net::ConnectionHandler {
   std::shared_ptr<StageHost> host_;
   WelcomeSource welcome_;
   bool has_greeted_ = false;
+  bool is_linked_ = false;  ///< an upstream stage that was compared
   wire::Role role_ = wire::Role::kCoordinator;
   std::string peer_name_;
 };

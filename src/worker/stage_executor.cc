@@ -1,5 +1,7 @@
 #include "worker/stage_executor.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -52,6 +54,13 @@ Result<std::vector<std::span<const std::byte>>> match_boundaries(
       return fail(ErrorCode::kInvalidArgument, "boundary tensor {} is of type {}, {} is expected",
                   spec.name, to_string(found->type), to_string(spec.type));
     }
+    if (!std::equal(found->shape.begin() + 1, found->shape.end(), spec.row_shape.begin(),
+                    spec.row_shape.end())) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "boundary tensor {} has rows of shape [{}], [{}] is expected", spec.name,
+                  fmt::join(found->shape.begin() + 1, found->shape.end(), ", "),
+                  fmt::join(spec.row_shape, ", "));
+    }
     matched.push_back(found->data.bytes());
   }
   if (tensors.size() != specs.size()) {
@@ -66,8 +75,7 @@ Result<std::vector<std::span<const std::byte>>> match_boundaries(
 StageExecutor::StageExecutor(std::unique_ptr<engine::StageEngine> engine)
     : engine_(std::move(engine)) {}
 
-Result<StageExecutor::Sequences> StageExecutor::apply_operations(const wire::Step& step) const {
-  Sequences sequences = sequences_;
+Status StageExecutor::open_sequences(const wire::Step& step, Sequences& sequences) {
   for (const wire::SequenceSpec& spec : step.opened) {
     if (!sequences.emplace(spec.sequence, Sequence{spec.sampling, spec.want_logits_digest, 0})
              .second) {
@@ -75,30 +83,51 @@ Result<StageExecutor::Sequences> StageExecutor::apply_operations(const wire::Ste
                   spec.sequence.value());
     }
   }
-  for (const wire::StepSequence& entry : step.sequences) {
-    const auto found = sequences.find(entry.sequence);
-    if (found == sequences.end()) {
-      return fail(ErrorCode::kFailedPrecondition, "sequence {} was not opened",
-                  entry.sequence.value());
+  if (sequences.size() > kMaxOpenSequences) {
+    return fail(ErrorCode::kResourceExhausted, "{} sequences would be open, at most {} can be",
+                sequences.size(), kMaxOpenSequences);
+  }
+  return {};
+}
+
+/// The operations of one sequence, in order; a Free is the last.
+Status StageExecutor::apply(const wire::StepSequence& entry, Sequences& sequences) {
+  const auto id = entry.sequence.value();
+  const auto found = sequences.find(entry.sequence);
+  if (found == sequences.end()) {
+    return fail(ErrorCode::kFailedPrecondition, "sequence {} was not opened", id);
+  }
+  bool is_freed = false;
+  for (const wire::Operation& operation : entry.operations) {
+    if (is_freed) {
+      return fail(ErrorCode::kInvalidArgument, "sequence {} has operations after it is freed", id);
     }
-    for (const wire::Operation& operation : entry.operations) {
-      if (const auto* fork = std::get_if<wire::Fork>(&operation)) {
-        const auto parent = sequences.find(fork->from);
-        if (parent == sequences.end()) {
-          return fail(ErrorCode::kFailedPrecondition,
-                      "sequence {} forks from {}, which is not open", entry.sequence.value(),
-                      fork->from.value());
-        }
-        found->second.tokens = parent->second.tokens;
-      } else if (const auto* truncate = std::get_if<wire::Truncate>(&operation)) {
-        found->second.tokens = std::min(found->second.tokens, truncate->tokens);
-      } else if (entry.new_tokens > 0) {
-        return fail(ErrorCode::kInvalidArgument, "sequence {} is freed in a step that has its rows",
-                    entry.sequence.value());
-      } else {
-        sequences.erase(entry.sequence);
+    if (const auto* fork = std::get_if<wire::Fork>(&operation)) {
+      const auto parent = sequences.find(fork->from);
+      if (parent == sequences.end()) {
+        return fail(ErrorCode::kFailedPrecondition, "sequence {} forks from {}, which is not open",
+                    id, fork->from.value());
       }
+      found->second.tokens = parent->second.tokens;
+    } else if (const auto* truncate = std::get_if<wire::Truncate>(&operation)) {
+      found->second.tokens = std::min(found->second.tokens, truncate->tokens);
+    } else {
+      is_freed = true;
     }
+  }
+  if (is_freed && entry.new_tokens > 0) {
+    return fail(ErrorCode::kInvalidArgument, "sequence {} is freed in a step that has its rows",
+                id);
+  }
+  if (is_freed) sequences.erase(found);
+  return {};
+}
+
+Result<StageExecutor::Sequences> StageExecutor::apply_operations(const wire::Step& step) const {
+  Sequences sequences = sequences_;
+  PACELINE_RETURN_IF_ERROR(open_sequences(step, sequences));
+  for (const wire::StepSequence& entry : step.sequences) {
+    PACELINE_RETURN_IF_ERROR(apply(entry, sequences));
   }
   return sequences;
 }
@@ -136,6 +165,10 @@ Result<engine::StageBatch> StageExecutor::make_batch(const wire::Step& step,
                                                      std::span<const wire::Tensor> tensors) const {
   engine::StageBatch batch;
   for (const wire::BlockCopy& copy : step.copies) {
+    if (copy.group != 0) {
+      return fail(ErrorCode::kUnimplemented, "a block copy is for KV group {}, this stage has 1",
+                  copy.group);
+    }
     batch.copies.push_back({copy.from, copy.to});
   }
   for (const wire::StepSequence& entry : step.sequences) {
@@ -152,6 +185,9 @@ Result<engine::StageBatch> StageExecutor::make_batch(const wire::Step& step,
     }
     batch.sequences.push_back(rows_of(entry));
     if (info().is_first) PACELINE_RETURN_IF_ERROR(append_tokens(entry, batch));
+  }
+  if (batch.sequences.empty() && !batch.copies.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "the step copies blocks and has no rows");
   }
   if (!info().is_first && !batch.sequences.empty()) {
     PACELINE_ASSIGN_OR_RETURN(batch.boundaries, match_boundaries(info().input_boundary, tensors));

@@ -27,6 +27,9 @@ struct StepProduct {
 /// Thread-compatible.
 class StageExecutor {
  public:
+  /// A peer that opens sequences and frees none is stopped here.
+  static constexpr std::size_t kMaxOpenSequences = 1U << 16;
+
   explicit StageExecutor(std::unique_ptr<engine::StageEngine> engine);
 
   const engine::StageInfo& info() const { return engine_->info(); }
@@ -35,7 +38,7 @@ class StageExecutor {
   /// `tensors` are the frame's: the boundary of the stage before; none for the first stage.
   /// kFailedPrecondition: a sequence is unknown, or its past is not what this stage holds.
   /// kInvalidArgument: sizes or blocks do not fit. kUnimplemented: a token reference to a result
-  /// that was sampled elsewhere, or several KV groups.
+  /// that was sampled elsewhere, or several KV groups. kResourceExhausted: too many sequences.
   Result<StepProduct> execute(StepId id, const wire::Step& step,
                               std::span<const wire::Tensor> tensors);
 
@@ -47,6 +50,8 @@ class StageExecutor {
   };
   using Sequences = std::map<SequenceId, Sequence>;
 
+  static Status open_sequences(const wire::Step& step, Sequences& sequences);
+  static Status apply(const wire::StepSequence& entry, Sequences& sequences);
   Result<Sequences> apply_operations(const wire::Step& step) const;
   Result<engine::StageBatch> make_batch(const wire::Step& step, const Sequences& sequences,
                                         std::span<const wire::Tensor> tensors) const;

@@ -28,9 +28,24 @@ StageHost::StageHost(net::Transport& transport, StageLoader loader, const Clock&
       identity_(std::move(identity)),
       queue_(kMaxQueuedJobs, clock) {}
 
-StageHost::~StageHost() {
+void StageHost::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    drop_stages();
+    owned_ = Ownership();
+  }
+  queue_.stop();
+}
+
+/// With the mutex held.
+Status StageHost::check_owner(const net::Connection* coordinator) const {
+  if (!owned_.coordinator || owned_.coordinator.get() == coordinator) return {};
+  return fail(ErrorCode::kAlreadyExists, "this worker serves {} already", owned_.owner);
+}
+
+Status StageHost::check_free_for(const net::Connection* coordinator) const {
   const std::lock_guard lock(mutex_);
-  drop_stages();
+  return check_owner(coordinator);
 }
 
 /// With the mutex held. The engines are freed on the queue's thread, after the step that runs.
@@ -50,9 +65,7 @@ Status StageHost::assign(const wire::Address& address, const wire::AssignStage& 
                 assignment.layers.begin, assignment.layers.end);
   }
   const std::lock_guard lock(mutex_);
-  if (owned_.coordinator && owned_.coordinator != coordinator) {
-    return fail(ErrorCode::kAlreadyExists, "this worker serves {} already", owned_.owner);
-  }
+  PACELINE_RETURN_IF_ERROR(check_owner(coordinator.get()));
   if (owned_.chain != address.chain || owned_.epoch != address.epoch) {
     if (owned_.chain == address.chain && address.epoch < owned_.epoch) {
       return fail(ErrorCode::kAborted, "epoch {} is over, this is epoch {}", address.epoch.value(),
@@ -69,7 +82,9 @@ Status StageHost::assign(const wire::Address& address, const wire::AssignStage& 
   if (!owned_.stages.emplace(address.stage, stage).second) {
     return fail(ErrorCode::kAlreadyExists, "stage {} is assigned already", place);
   }
-  return queue_.push([this, stage = std::move(stage)] { stage->load(loader_, clock_); });
+  auto queued = queue_.push([this, stage] { stage->load(loader_, clock_); });
+  if (!queued) owned_.stages.erase(address.stage);
+  return queued;
 }
 
 Status StageHost::link(const wire::Address& address, const wire::LinkStage& offered) {
@@ -83,8 +98,9 @@ Status StageHost::link(const wire::Address& address, const wire::LinkStage& offe
   return stage->second->compare(offered);
 }
 
-Status StageHost::step(wire::Frame frame) {
+Status StageHost::step(wire::Frame frame, const net::Connection* coordinator) {
   const std::lock_guard lock(mutex_);
+  if (coordinator != nullptr) PACELINE_RETURN_IF_ERROR(check_owner(coordinator));
   const auto found = owned_.stages.find(frame.address.stage);
   if (found == owned_.stages.end()) {
     return fail(ErrorCode::kFailedPrecondition, "a step for stage {}, which is not assigned here",

@@ -23,12 +23,18 @@
 
 namespace paceline::worker {
 
-/// Thread-safe. What it is made of must outlive it.
+/// Thread-safe. What it is made of must outlive end(), after which it takes nothing more.
 class StageHost {
  public:
   StageHost(net::Transport& transport, StageLoader loader, const Clock& clock,
             StageIdentity identity);
-  ~StageHost();
+
+  /// Frees all stages, after the job that runs. Not for the network thread, which that job may wait
+  /// for; sessions may hold the host longer.
+  void end();
+
+  /// Why `coordinator` cannot have this worker now: kAlreadyExists names the owner.
+  Status check_free_for(const net::Connection* coordinator) const;
 
   /// Takes the assignment for `owner` and loads it in the background; StageReady or a Fault goes to
   /// `coordinator`. kAlreadyExists where another coordinator owns this worker.
@@ -38,9 +44,10 @@ class StageHost {
   /// The comparison that the upstream neighbour asks for; an error is the answer's Fault.
   Status link(const wire::Address& address, const wire::LinkStage& offered);
 
-  /// Queues a step. An error means that the sender is wrong (old epoch, unknown chain or stage,
-  /// too many steps): its connection is to be closed with it.
-  Status step(wire::Frame frame);
+  /// Queues a step. `coordinator` is the connection where a coordinator sent it, null where a
+  /// linked stage did. An error means that the sender is wrong (old epoch, unknown chain or stage,
+  /// not the owner, too many steps): its connection is to be closed with it.
+  Status step(wire::Frame frame, const net::Connection* coordinator);
 
   /// Frees what `coordinator` owns; called for ReleaseChain and when the connection is gone.
   void release(const net::Connection* coordinator);
@@ -58,6 +65,7 @@ class StageHost {
   };
 
   void drop_stages();
+  Status check_owner(const net::Connection* coordinator) const;
 
   net::Transport& transport_;
   StageLoader loader_;

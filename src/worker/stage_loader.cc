@@ -9,10 +9,16 @@ namespace paceline::worker {
 namespace {
 
 constexpr std::uint64_t kMiB = 1ULL << 20;
+/// What engines can address; also keeps the sums below far from an overflow.
+constexpr std::uint64_t kMaxKvTokens = 1ULL << 30;
 
 Status check_memory(const shard::Manifest& manifest, const wire::AssignStage& assignment) {
   const std::uint64_t kv_tokens =
       std::uint64_t{assignment.kv_blocks} * assignment.logical_block_tokens;
+  if (kv_tokens > kMaxKvTokens) {
+    return fail(ErrorCode::kInvalidArgument, "{} KV blocks of {} tokens are more than {} tokens",
+                assignment.kv_blocks, assignment.logical_block_tokens, kMaxKvTokens);
+  }
   const shard::StageMemory needed =
       shard::estimate_stage_memory(manifest, assignment.layers, assignment.profile, kv_tokens);
   PACELINE_ASSIGN_OR_RETURN(const auto memory, system::machine_memory());

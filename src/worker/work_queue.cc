@@ -7,18 +7,23 @@ namespace paceline::worker {
 WorkQueue::WorkQueue(std::size_t capacity, const Clock& clock)
     : capacity_(capacity), clock_(clock), thread_([this] { run(); }) {}
 
-WorkQueue::~WorkQueue() {
+WorkQueue::~WorkQueue() { stop(); }
+
+void WorkQueue::stop() {
+  std::deque<std::function<void()>> dropped;  // what they hold is freed without the mutex
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    dropped.swap(jobs_);
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Status WorkQueue::push(std::function<void()> job) {
   {
     const std::lock_guard lock(mutex_);
+    if (stopping_) return fail(ErrorCode::kUnavailable, "this worker is ending");
     if (jobs_.size() >= capacity_) {
       return fail(ErrorCode::kResourceExhausted, "{} jobs are waiting already", jobs_.size());
     }
@@ -31,6 +36,7 @@ Status WorkQueue::push(std::function<void()> job) {
 void WorkQueue::push_always(std::function<void()> job) {
   {
     const std::lock_guard lock(mutex_);
+    if (stopping_) return;
     jobs_.push_back(std::move(job));
   }
   changed_.notify_one();

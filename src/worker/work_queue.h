@@ -15,7 +15,7 @@
 
 namespace paceline::worker {
 
-/// Thread-safe. The destructor finishes the current job, drops the others and joins the thread.
+/// Thread-safe. The destructor stops it. Destroy it on no thread that a job may wait for.
 class WorkQueue {
  public:
   struct Load {
@@ -28,10 +28,12 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  /// kResourceExhausted where `capacity` jobs wait already.
+  /// kResourceExhausted where `capacity` jobs wait already, kUnavailable once it is stopped.
   Status push(std::function<void()> job);
-  /// Also beyond the capacity: for jobs that free what others took.
+  /// Also beyond the capacity: for jobs that free what others took. Dropped once it is stopped.
   void push_always(std::function<void()> job);
+  /// Waits for the current job and drops the others; nothing runs after it. For one thread.
+  void stop();
   Load load() const;
 
  private:

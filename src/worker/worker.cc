@@ -38,14 +38,23 @@ Result<std::unique_ptr<Worker>> Worker::start(net::Transport& transport, const P
                 "address, or --insecure in a network that you trust",
                 options.endpoint.to_string());
   }
-  // Shared by the connections, which may outlive the listener.
   auto host = std::make_shared<StageHost>(transport, std::move(loader), clock, options.identity);
   auto accept = [host, options, &store](const std::shared_ptr<net::Connection>& peer) {
     return std::make_shared<Session>(peer, host,
                                      [options, &store] { return make_welcome(options, store); });
   };
   PACELINE_ASSIGN_OR_RETURN(auto listener, transport.listen(options.endpoint, std::move(accept)));
-  return std::unique_ptr<Worker>(new Worker(std::move(listener)));
+  return std::unique_ptr<Worker>(new Worker(std::move(host), std::move(listener)));
+}
+
+Worker::Worker(std::shared_ptr<StageHost> host, std::unique_ptr<net::Listener> listener)
+    : host_(std::move(host)), listener_(std::move(listener)) {}
+
+// The queue's thread must end here: it may wait for the network thread, on which connections and
+// with them the last owner of the host end.
+Worker::~Worker() {
+  listener_.reset();
+  host_->end();
 }
 
 }  // namespace paceline::worker

@@ -13,6 +13,8 @@
 
 namespace paceline::worker {
 
+class StageHost;
+
 struct WorkerOptions {
   net::Endpoint endpoint = {"127.0.0.1", 0};
   /// Frames are neither encrypted nor authenticated yet: beyond loopback only where this is set.
@@ -21,8 +23,9 @@ struct WorkerOptions {
   StageIdentity identity;
 };
 
-/// Accepts connections from start() to destruction; those that are open then live on until the
-/// transport ends. Thread-compatible.
+/// Accepts connections and serves them from start() to destruction, which waits for the step that
+/// is computed; connections that are open then are refused whatever they ask. Thread-compatible;
+/// not to be destroyed on the network thread.
 class Worker {
  public:
   /// kPermissionDenied for an address beyond loopback without `insecure`; else what listening
@@ -31,11 +34,14 @@ class Worker {
                                                StageLoader loader, const Clock& clock,
                                                const WorkerOptions& options);
 
+  ~Worker();
+
   const net::Endpoint& endpoint() const { return listener_->endpoint(); }
 
  private:
-  explicit Worker(std::unique_ptr<net::Listener> listener) : listener_(std::move(listener)) {}
+  Worker(std::shared_ptr<StageHost> host, std::unique_ptr<net::Listener> listener);
 
+  std::shared_ptr<StageHost> host_;  ///< shared with the connections, which may live longer
   std::unique_ptr<net::Listener> listener_;
 };
 

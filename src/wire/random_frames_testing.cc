@@ -1,4 +1,4 @@
-#include "wire/random_frames.h"
+#include "wire/random_frames_testing.h"
 
 #include <array>
 #include <limits>

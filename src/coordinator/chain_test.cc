@@ -1,0 +1,218 @@
+// The pool and the chain against real workers with fake engines, and against peers that misbehave.
+#include "coordinator/chain.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+
+#include "coordinator/text_generator.h"
+#include "text/test_vocabulary.h"
+#include "worker/worker_testing.h"
+
+namespace paceline::coordinator {
+namespace {
+
+using testing::HasSubstr;
+using worker::fake_answer;
+using worker::kFakeBlockTokens;
+using worker::kFakeLayers;
+
+/// The machine's clock, shifted by as much as a test wants.
+class ShiftedClock final : public Clock {
+ public:
+  TimePoint now() const override { return std::chrono::steady_clock::now() + shift.load(); }
+  std::atomic<Duration> shift = Duration::zero();
+};
+
+/// A peer that says welcome and, from then on, what the test tells it to.
+class StubbornWorker {
+ public:
+  explicit StubbornWorker(net::Transport& transport) : server_(transport) {
+    server_.handler->on_frame_hook = [this](const wire::Frame& frame) {
+      if (std::holds_alternative<wire::Hello>(frame.message)) {
+        connection_ = server_.accepted();
+        wire::Welcome welcome;
+        welcome.version = 1;
+        EXPECT_TRUE(connection_->send({{}, welcome, {}}));
+      } else if (std::holds_alternative<wire::Ping>(frame.message) && on_ping) {
+        on_ping(*connection_);
+      }
+    };
+  }
+  std::string address() const { return server_.endpoint().to_string(); }
+
+  std::function<void(net::Connection&)> on_ping;  ///< on the network thread
+
+ private:
+  net::TestServer server_;
+  std::shared_ptr<net::Connection> connection_;
+};
+
+class ChainTest : public testing::Test {
+ protected:
+  Result<std::unique_ptr<WorkerPool>> connect(const std::vector<std::string>& addresses) {
+    return WorkerPool::connect(workers_.transport(), clock_, addresses, "anna", net::soon());
+  }
+  Deadline in_an_hour() const { return Deadline::after(std::chrono::hours(1), clock_.now()); }
+  static ChainPlan plan(std::vector<wire::RouteEntry> route) {
+    ChainPlan plan;
+    plan.package_digest = "digest";
+    plan.context_tokens = 64;
+    plan.kv_blocks = 16;
+    plan.logical_block_tokens = kFakeBlockTokens;
+    plan.route = std::move(route);
+    return plan;
+  }
+  Result<std::unique_ptr<Chain>> start(const ChainPlan& plan) {
+    std::vector<std::string> addresses;
+    for (const auto& entry : plan.route) addresses.push_back(entry.address);
+    auto pool = connect(addresses);
+    if (!pool) return fail(std::move(pool).error());
+    return Chain::start(*std::move(pool), plan, clock_);
+  }
+  template <typename T>
+  static void expect_error(const Result<T>& result, ErrorCode code,
+                           const std::vector<std::string>& parts) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code(), code) << result.error().message();
+    for (const auto& part : parts) EXPECT_THAT(result.error().message(), HasSubstr(part));
+  }
+
+  ShiftedClock clock_;
+  worker::FakeWorkers workers_;
+};
+
+TEST_F(ChainTest, TextComesOutOfAChainAsOutOfTheWholeModel) {
+  const std::string a = workers_.start();
+  const std::string b = workers_.start();
+  auto chain = start(plan({{a, {0, 2}}, {b, {2, 3}}, {a, {3, kFakeLayers}}}));
+  ASSERT_TRUE(chain) << chain.error().message();
+  ASSERT_EQ((*chain)->stages().size(), 3U);
+  EXPECT_EQ((*chain)->stages()[1].worker_name, "w1");
+  EXPECT_EQ((*chain)->stages()[2].ready.weight_bytes, 3000U);
+  EXPECT_EQ((*chain)->status()->size(), 2U);
+  const text::Tokenizer tokenizer = text::test_tokenizer("bpe");
+  GeneratorOptions options;
+  options.context_tokens = 64;
+  options.logical_block_tokens = kFakeBlockTokens;
+  options.prefill_chunk_tokens = 3;
+  options.steps_in_flight = 4;
+  TextGenerator generator(**chain, tokenizer, clock_, options);
+  const std::atomic<bool> cancelled = false;
+  GenerationRequest request;
+  request.prompt = {5, 6, 7, 8, 9, 10, 11};
+  request.max_tokens = 12;
+  request.ignore_eos = true;
+  const auto first = generator.generate(request, nullptr, cancelled);
+  ASSERT_TRUE(first) << first.error().message();
+  EXPECT_EQ(first->tokens, fake_answer(request.prompt, kFakeLayers, 12));
+  // A second request shares five tokens; its KV is the same as if they were computed anew.
+  request.prompt = {5, 6, 7, 8, 9, 50, 51};
+  const auto second = generator.generate(request, nullptr, cancelled);
+  ASSERT_TRUE(second) << second.error().message();
+  EXPECT_EQ(second->reused_tokens, 5U);
+  EXPECT_EQ(second->tokens, fake_answer(request.prompt, kFakeLayers, 12));
+}
+
+TEST_F(ChainTest, TheEndOfAChainFreesItsWorkers) {
+  const std::string a = workers_.start();
+  const ChainPlan whole = plan({{a, {0, kFakeLayers}}});
+  {
+    const auto chain = start(whole);
+    ASSERT_TRUE(chain) << chain.error().message();
+    EXPECT_EQ(workers_.engines_alive, 1);
+    expect_error(start(whole), ErrorCode::kAlreadyExists,
+                 {"worker " + a, "this worker serves anna already"});
+  }
+  const auto next = start(whole);
+  ASSERT_TRUE(next) << next.error().message();
+  EXPECT_EQ(workers_.engines_alive, 1);
+}
+
+TEST_F(ChainTest, AStageThatCannotLoadEndsTheStart) {
+  const std::string a = workers_.start();
+  auto missing = plan({{a, {0, kFakeLayers}}});
+  missing.package_digest = "missing";
+  expect_error(start(missing), ErrorCode::kNotFound, {"worker " + a, "no such package"});
+}
+
+TEST_F(ChainTest, AFailedStepNamesWorkerAndStage) {
+  const std::string a = workers_.start();
+  const std::string b = workers_.start();
+  auto chain = start(plan({{a, {0, 2}}, {b, {2, kFakeLayers}}}));
+  ASSERT_TRUE(chain) << chain.error().message();
+  wire::Step step;
+  step.sequences.emplace_back();
+  step.sequences[0].sequence = SequenceId(77);
+  const auto id = (*chain)->submit(step);
+  ASSERT_TRUE(id);
+  expect_error((*chain)->await(*id, in_an_hour()), ErrorCode::kFailedPrecondition,
+               {"worker " + a, "stage 0", "sequence 77 was not opened"});
+}
+
+TEST_F(ChainTest, EveryAddressIsDialledOnceAndNobodyIsNamed) {
+  const std::string a = workers_.start();
+  const auto pool = connect({a, a});
+  ASSERT_TRUE(pool) << pool.error().message();
+  EXPECT_EQ((*pool)->welcomes().size(), 1U);
+  EXPECT_EQ((*pool)->welcomes().at(a).name, "w0");
+  expect_error(connect({"127.0.0.1:1"}), ErrorCode::kUnavailable,
+               {"no connection to a worker: 127.0.0.1:1"});
+  expect_error(connect({"nowhere"}), ErrorCode::kInvalidArgument, {"nowhere"});
+}
+
+TEST_F(ChainTest, AWorkerThatVanishesIsNamed) {
+  StubbornWorker stubborn(workers_.transport());
+  stubborn.on_ping = [](net::Connection& connection) {
+    connection.close(Error(ErrorCode::kInternal, "killed"));
+  };
+  const auto pool = connect({workers_.start(), stubborn.address()});
+  ASSERT_TRUE(pool) << pool.error().message();
+  expect_error((*pool)->await_result(StepId(1), in_an_hour()), ErrorCode::kUnavailable,
+               {"worker " + stubborn.address() + " is gone"});
+  expect_error((*pool)->await_result(StepId(2), in_an_hour()), ErrorCode::kUnavailable,
+               {"is gone"});
+}
+
+TEST_F(ChainTest, AWorkerThatIsSilentIsNamed) {
+  StubbornWorker stubborn(workers_.transport());
+  stubborn.on_ping = [this](net::Connection&) { clock_.shift = std::chrono::seconds(10); };
+  const auto pool = connect({stubborn.address()});
+  ASSERT_TRUE(pool) << pool.error().message();
+  expect_error((*pool)->await_result(StepId(1), in_an_hour()), ErrorCode::kUnavailable,
+               {"worker " + stubborn.address() + " has not answered for 1"});
+}
+
+TEST_F(ChainTest, ABusyWorkerIsNotSilent) {
+  std::atomic<bool> go_on = false;
+  workers_.prepare = [&](worker::FakeEngine& engine) {
+    engine.before_run = [&] { go_on.wait(false); };
+  };
+  const std::string a = workers_.start();
+  StubbornWorker answering(workers_.transport());
+  std::atomic<int> pings = 0;
+  answering.on_ping = [&](net::Connection& connection) {
+    EXPECT_TRUE(connection.send({{}, wire::Pong{}, {}}));
+    // Each ping is 3 s after the last one, and both workers have answered by then.
+    clock_.shift = clock_.shift.load() + std::chrono::seconds(3);
+    if (++pings < 3) return;
+    go_on = true;
+    go_on.notify_all();
+  };
+  auto pool = connect({a, answering.address()});
+  ASSERT_TRUE(pool) << pool.error().message();
+  // The warm-up waits for an engine that computes for "9 s".
+  const auto chain = Chain::start(*std::move(pool), plan({{a, {0, kFakeLayers}}}), clock_);
+  EXPECT_TRUE(chain) << chain.error().message();
+  EXPECT_GE(pings, 3);
+}
+
+TEST_F(ChainTest, TheDeadlineEndsTheWait) {
+  const auto pool = connect({workers_.start()});
+  ASSERT_TRUE(pool) << pool.error().message();
+  expect_error((*pool)->await_result(StepId(1), Deadline(clock_.now())),
+               ErrorCode::kDeadlineExceeded, {"in time"});
+}
+
+}  // namespace
+}  // namespace paceline::coordinator

@@ -1,0 +1,133 @@
+// A stage engine in integers for tests of this folder and of the coordinator: what it gives depends
+// on each token before, through a KV cache in blocks, and a chain of stages gives what the whole
+// model does. No device, no OpenVINO.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/stage_engine.h"
+
+namespace paceline::worker {
+
+inline constexpr std::uint32_t kFakeVocabulary = 97;
+inline constexpr std::uint32_t kFakeBlockTokens = 4;
+
+/// Each layer keeps the numbers that reach it; a row's number becomes a function of all of them up
+/// to its position. A boundary row is the number twice, as f32; the logits of a row are 1 at the
+/// number and 0 elsewhere. Thread-compatible.
+class FakeEngine final : public engine::StageEngine {
+ public:
+  FakeEngine(LayerRange layers, std::uint32_t all_layers) {
+    info_.layers = layers;
+    info_.is_first = layers.begin == 0;
+    info_.is_last = layers.end == all_layers;
+    const std::vector<engine::BoundarySpec> boundary = {{"hidden", ElementType::kF32, {2}}};
+    if (!info_.is_first) info_.input_boundary = boundary;
+    if (!info_.is_last) info_.output_boundary = boundary;
+    if (info_.is_last) info_.vocabulary_size = kFakeVocabulary;
+    info_.weight_bytes = 1000ULL * layers.size();
+    info_.kv_bytes = 10ULL * layers.size();
+  }
+
+  const engine::StageInfo& info() const override { return info_; }
+
+  Result<engine::StageOutput> run(const engine::StageBatch& batch) override {
+    if (before_run) before_run();
+    if (failure) return fail(*failure);
+    ++runs;
+    for (const engine::BlockCopy& copy : batch.copies) {
+      for (auto& [layer, blocks] : kv_) blocks[copy.to] = blocks[copy.from];
+    }
+    boundary_.clear();
+    logits_.clear();
+    std::size_t first_row = 0;
+    for (const engine::SequenceRows& sequence : batch.sequences) {
+      run_sequence(batch, sequence, first_row);
+      first_row += sequence.new_tokens;
+    }
+    engine::StageOutput output;
+    output.logits = logits_;
+    if (!info_.is_last) output.boundaries = {std::as_bytes(std::span(boundary_))};
+    return output;
+  }
+
+  /// Called at the begin of a run, on the thread that runs it.
+  std::function<void()> before_run;
+  std::optional<Error> failure;  ///< what the next runs give
+  int runs = 0;                  ///< that did not fail
+
+ private:
+  using Blocks = std::map<BlockId, std::map<std::uint32_t, std::uint32_t>>;
+
+  std::uint32_t input(const engine::StageBatch& batch, std::size_t row) const {
+    if (info_.is_first) return static_cast<std::uint32_t>(batch.tokens.at(row));
+    float number = 0;
+    std::memcpy(&number, batch.boundaries.at(0).data() + row * 2 * sizeof(float), sizeof(float));
+    return static_cast<std::uint32_t>(number);
+  }
+
+  void run_sequence(const engine::StageBatch& batch, const engine::SequenceRows& sequence,
+                    std::size_t first_row) {
+    for (std::uint32_t row = 0; row < sequence.new_tokens; ++row) {
+      const std::uint32_t position = sequence.past_tokens + row;
+      std::uint32_t number = input(batch, first_row + row);
+      for (std::uint32_t layer = info_.layers.begin; layer < info_.layers.end; ++layer) {
+        Blocks& blocks = kv_[layer];
+        blocks[sequence.blocks.at(position / kFakeBlockTokens)][position % kFakeBlockTokens] =
+            number;
+        std::uint32_t sum = layer + 1;
+        for (std::uint32_t past = 0; past <= position; ++past) {
+          const BlockId block = sequence.blocks.at(past / kFakeBlockTokens);
+          sum += (past + 1) * blocks.at(block).at(past % kFakeBlockTokens);
+        }
+        number = sum % kFakeVocabulary;
+      }
+      boundary_.insert(boundary_.end(), 2, static_cast<float>(number));
+      numbers_of_rows_[row] = number;
+    }
+    if (!info_.is_last) return;
+    for (const std::uint32_t row : sequence.sampled_rows) {
+      const std::size_t begin = logits_.size();
+      logits_.resize(begin + kFakeVocabulary, 0.0F);
+      logits_[begin + numbers_of_rows_.at(row)] = 1.0F;
+    }
+  }
+
+  engine::StageInfo info_;
+  std::map<std::uint32_t, Blocks> kv_;  ///< by layer
+  std::map<std::uint32_t, std::uint32_t> numbers_of_rows_;
+  std::vector<float> boundary_;
+  std::vector<float> logits_;
+};
+
+/// The greedy answer of the whole fake model of `layers` layers.
+inline std::vector<std::int64_t> fake_answer(std::vector<std::int64_t> prompt, std::uint32_t layers,
+                                             std::size_t count) {
+  FakeEngine engine({0, layers}, layers);
+  const std::size_t begin = prompt.size();
+  engine::SequenceRows rows;
+  for (std::uint32_t block = 0; block * kFakeBlockTokens < begin + count; ++block) {
+    rows.blocks.emplace_back(block);
+  }
+  while (prompt.size() < begin + count) {
+    rows.new_tokens = static_cast<std::uint32_t>(prompt.size()) - rows.past_tokens;
+    rows.sampled_rows = {rows.new_tokens - 1};
+    engine::StageBatch batch;
+    batch.sequences = {rows};
+    batch.tokens.assign(prompt.begin() + rows.past_tokens, prompt.end());
+    const auto logits = engine.run(batch).value().logits;
+    rows.past_tokens += rows.new_tokens;
+    std::int64_t token = 0;
+    while (logits[static_cast<std::size_t>(token)] == 0.0F) ++token;
+    prompt.push_back(token);
+  }
+  return {prompt.begin() + static_cast<std::ptrdiff_t>(begin), prompt.end()};
+}
+
+}  // namespace paceline::worker

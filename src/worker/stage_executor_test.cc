@@ -1,0 +1,299 @@
+#include "worker/stage_executor.h"
+
+#include <gmock/gmock.h>
+
+#include "sampling/sampler.h"
+#include "worker/fake_engine_testing.h"
+
+namespace paceline::worker {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<BlockId> blocks(std::uint32_t first, std::uint32_t count) {
+  std::vector<BlockId> result;
+  for (std::uint32_t i = 0; i < count; ++i) result.emplace_back(first + i);
+  return result;
+}
+
+wire::SequenceSpec opened(std::uint64_t id) {
+  wire::SequenceSpec spec;
+  spec.sequence = SequenceId(id);
+  return spec;
+}
+
+/// Rows of sequence `id`, whose blocks begin at 10 x id; the last row is sampled.
+wire::StepSequence rows(std::uint64_t id, std::uint32_t past, std::vector<std::int64_t> tokens) {
+  wire::StepSequence entry;
+  entry.sequence = SequenceId(id);
+  entry.past_tokens = past;
+  entry.new_tokens = static_cast<std::uint32_t>(tokens.size());
+  entry.tokens.assign(tokens.begin(), tokens.end());
+  entry.sampled_rows = {entry.new_tokens - 1};
+  entry.blocks = {blocks(static_cast<std::uint32_t>(10 * id), 8)};
+  return entry;
+}
+
+wire::StepSequence operations(std::uint64_t id, std::vector<wire::Operation> list) {
+  wire::StepSequence entry;
+  entry.sequence = SequenceId(id);
+  entry.operations = std::move(list);
+  return entry;
+}
+
+wire::Step step_of(std::vector<wire::SequenceSpec> specs, std::vector<wire::StepSequence> entries) {
+  wire::Step step;
+  step.opened = std::move(specs);
+  step.sequences = std::move(entries);
+  return step;
+}
+
+std::vector<std::int64_t> tokens_of(const StepProduct& product) {
+  std::vector<std::int64_t> tokens;
+  for (const wire::Sample& sample : product.samples) tokens.push_back(sample.token);
+  return tokens;
+}
+
+/// An executor over all `kLayers` layers, or a part of them.
+class StageExecutorTest : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kLayers = 3;
+
+  explicit StageExecutorTest(LayerRange layers = {0, kLayers}) {
+    auto engine = std::make_unique<FakeEngine>(layers, kLayers);
+    engine_ = engine.get();
+    executor_ = std::make_unique<StageExecutor>(std::move(engine));
+  }
+
+  Result<StepProduct> execute(const wire::Step& step, std::vector<wire::Tensor> tensors = {}) {
+    return executor_->execute(StepId(++step_), step, tensors);
+  }
+  void expect_refused(const wire::Step& step, ErrorCode code, const char* message,
+                      std::vector<wire::Tensor> tensors = {}) {
+    const std::size_t open = executor_->open_sequences();
+    const int runs = engine_->runs;
+    const auto result = execute(step, std::move(tensors));
+    ASSERT_FALSE(result) << message;
+    EXPECT_EQ(result.error().code(), code) << result.error().message();
+    EXPECT_THAT(result.error().message(), HasSubstr(message));
+    EXPECT_EQ(executor_->open_sequences(), open);
+    EXPECT_EQ(engine_->runs, runs);
+  }
+
+  std::uint64_t step_ = 0;
+  FakeEngine* engine_ = nullptr;
+  std::unique_ptr<StageExecutor> executor_;
+};
+
+TEST_F(StageExecutorTest, ASequenceIsOpenedContinuedAndFreed) {
+  const auto answer = fake_answer({5, 6, 7}, kLayers, 2);
+  const auto first = execute(step_of({opened(1)}, {rows(1, 0, {5, 6, 7})}));
+  ASSERT_TRUE(first) << first.error().message();
+  EXPECT_THAT(tokens_of(*first), ElementsAre(answer[0]));
+  EXPECT_EQ(first->samples[0].row, 2U);
+  EXPECT_EQ(first->samples[0].logits_digest, 0U);
+  const auto second = execute(step_of({}, {rows(1, 3, {answer[0]})}));
+  ASSERT_TRUE(second) << second.error().message();
+  EXPECT_THAT(tokens_of(*second), ElementsAre(answer[1]));
+  EXPECT_EQ(executor_->open_sequences(), 1U);
+  ASSERT_TRUE(execute(step_of({}, {operations(1, {wire::Free()})})));
+  EXPECT_EQ(executor_->open_sequences(), 0U);
+  expect_refused(step_of({}, {rows(1, 4, {1})}), ErrorCode::kFailedPrecondition,
+                 "sequence 1 was not opened");
+}
+
+TEST_F(StageExecutorTest, AStepWithOperationsOnlyDoesNotRunTheEngine) {
+  ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5})})));
+  const auto product = execute(step_of({}, {operations(1, {wire::Truncate{0}})}));
+  ASSERT_TRUE(product);
+  EXPECT_TRUE(product->samples.empty() && product->boundaries.empty());
+  EXPECT_EQ(engine_->runs, 1);
+  EXPECT_TRUE(execute(wire::Step())) << "a step may be empty";
+}
+
+TEST_F(StageExecutorTest, TruncateForgetsAndNeverAdds) {
+  ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5, 6, 7})})));
+  auto redo = rows(1, 2, {9});
+  redo.operations = {wire::Truncate{7}, wire::Truncate{2}};
+  const auto product = execute(step_of({}, {redo}));
+  ASSERT_TRUE(product) << product.error().message();
+  EXPECT_EQ(tokens_of(*product), fake_answer({5, 6, 9}, kLayers, 1));
+  auto beyond = rows(1, 9, {1});
+  beyond.operations = {wire::Truncate{9}};
+  expect_refused(step_of({}, {beyond}), ErrorCode::kFailedPrecondition,
+                 "sequence 1 continues at token 9, this stage holds 3");
+}
+
+TEST_F(StageExecutorTest, AForkTakesOverWhatItsParentHas) {
+  ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5, 6, 7})})));
+  auto heir = rows(2, 2, {8});
+  heir.operations = {wire::Fork{SequenceId(1)}, wire::Truncate{2}};
+  heir.blocks = {blocks(10, 8)};
+  const auto product = execute(step_of({opened(2)}, {heir, operations(1, {wire::Free()})}));
+  ASSERT_TRUE(product) << product.error().message();
+  EXPECT_EQ(tokens_of(*product), fake_answer({5, 6, 8}, kLayers, 1));
+  EXPECT_EQ(executor_->open_sequences(), 1U);
+  expect_refused(step_of({opened(3)}, {operations(3, {wire::Fork{SequenceId(1)}})}),
+                 ErrorCode::kFailedPrecondition, "sequence 3 forks from 1, which is not open");
+}
+
+TEST_F(StageExecutorTest, ABlockIsCopiedBeforeTheRows) {
+  ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5, 6, 7})})));
+  wire::Step step = step_of({opened(2)}, {rows(2, 3, {8})});
+  step.sequences[0].operations = {wire::Fork{SequenceId(1)}};
+  step.copies = {{0, BlockId(10), BlockId(20)}};
+  const auto product = execute(step);
+  ASSERT_TRUE(product) << product.error().message();
+  EXPECT_EQ(tokens_of(*product), fake_answer({5, 6, 7, 8}, kLayers, 1));
+}
+
+TEST_F(StageExecutorTest, SeveralSequencesAndRowsAreSampledInOrder) {
+  auto twice = rows(1, 0, {5, 6, 7});
+  twice.sampled_rows = {0, 2};
+  auto none = rows(2, 0, {8, 9});
+  none.sampled_rows = {};
+  const auto product =
+      execute(step_of({opened(1), opened(2), opened(3)}, {twice, none, rows(3, 0, {4})}));
+  ASSERT_TRUE(product) << product.error().message();
+  ASSERT_EQ(product->samples.size(), 3U);
+  EXPECT_THAT(tokens_of(*product),
+              ElementsAre(fake_answer({5}, kLayers, 1)[0], fake_answer({5, 6, 7}, kLayers, 1)[0],
+                          fake_answer({4}, kLayers, 1)[0]));
+  EXPECT_EQ(product->samples[0].row, 0U);
+  EXPECT_EQ(product->samples[1].row, 2U);
+  EXPECT_EQ(product->samples[2].row, 5U) << "rows are numbered over the step";
+  EXPECT_EQ(product->samples[2].sequence, SequenceId(3));
+}
+
+TEST_F(StageExecutorTest, SamplingAndDigestsAreThoseOfTheSequence) {
+  auto spec = opened(1);
+  spec.sampling.temperature = 5.0;
+  spec.sampling.seed = 42;
+  spec.want_logits_digest = true;
+  const auto product = execute(step_of({spec}, {rows(1, 0, {5, 6, 7})}));
+  ASSERT_TRUE(product);
+  std::vector<float> logits(kFakeVocabulary, 0.0F);
+  logits[static_cast<std::size_t>(fake_answer({5, 6, 7}, kLayers, 1)[0])] = 1.0F;
+  EXPECT_EQ(product->samples[0].logits_digest, sampling::logits_digest(logits));
+  // The token after 3 others stands at position 3, whatever step it is sampled in.
+  EXPECT_EQ(product->samples[0].token, sampling::sample(logits, spec.sampling, 3)->token);
+}
+
+TEST_F(StageExecutorTest, ATokenMayBeTheResultOfAnEarlierStep) {
+  const auto answer = fake_answer({5, 6, 7}, kLayers, 2);
+  ASSERT_TRUE(
+      execute(step_of({opened(1), opened(2)}, {rows(2, 0, {1, 1}), rows(1, 0, {5, 6, 7})})));
+  auto next = rows(1, 3, {0});
+  next.tokens = {wire::TokenReference{StepId(1), 4}};
+  const auto product = execute(step_of({}, {next}));
+  ASSERT_TRUE(product) << product.error().message();
+  EXPECT_THAT(tokens_of(*product), ElementsAre(answer[1]));
+  next.past_tokens = 4;
+  next.tokens = {wire::TokenReference{StepId(1), 3}};
+  expect_refused(step_of({}, {next}), ErrorCode::kInvalidArgument, "row 3 of step 1, not sampled");
+  next.tokens = {wire::TokenReference{StepId(99), 0}};
+  expect_refused(step_of({}, {next}), ErrorCode::kUnimplemented, "refers to step 99");
+}
+
+TEST_F(StageExecutorTest, AFailedRunLeavesTheSequencesAsTheyWere) {
+  ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5, 6})})));
+  engine_->failure = Error(ErrorCode::kInternal, "the device is gone");
+  auto step = step_of({opened(2)}, {rows(1, 2, {7}), rows(2, 0, {8})});
+  expect_refused(step, ErrorCode::kInternal, "the device is gone");
+  engine_->failure.reset();
+  const auto again = execute(step);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_THAT(tokens_of(*again),
+              ElementsAre(fake_answer({5, 6, 7}, kLayers, 1)[0], fake_answer({8}, kLayers, 1)[0]));
+}
+
+TEST_F(StageExecutorTest, WhatDoesNotFitIsRefused) {
+  ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5})})));
+  expect_refused(step_of({opened(1)}, {}), ErrorCode::kFailedPrecondition,
+                 "sequence 1 is open already");
+  expect_refused(step_of({}, {rows(1, 2, {5})}), ErrorCode::kFailedPrecondition,
+                 "continues at token 2, this stage holds 1");
+  auto two_groups = rows(1, 1, {5});
+  two_groups.blocks.push_back(two_groups.blocks.front());
+  expect_refused(step_of({}, {two_groups}), ErrorCode::kUnimplemented, "has 2 KV groups");
+  auto other_group = step_of({}, {rows(1, 1, {5})});
+  other_group.copies = {{1, BlockId(1), BlockId(2)}};
+  expect_refused(other_group, ErrorCode::kUnimplemented, "for KV group 1");
+  auto no_rows = step_of({}, {});
+  no_rows.copies = {{0, BlockId(1), BlockId(2)}};
+  expect_refused(no_rows, ErrorCode::kInvalidArgument, "copies blocks and has no rows");
+  auto freed = rows(1, 1, {5});
+  freed.operations = {wire::Free()};
+  expect_refused(step_of({}, {freed}), ErrorCode::kInvalidArgument, "is freed in a step");
+  expect_refused(step_of({}, {operations(1, {wire::Free(), wire::Truncate{0}})}),
+                 ErrorCode::kInvalidArgument, "operations after it is freed");
+}
+
+TEST_F(StageExecutorTest, OpenSequencesAreBounded) {
+  constexpr std::size_t kPerStep = 4096;
+  std::uint64_t id = 0;
+  const auto many = [&] {
+    wire::Step step;
+    for (std::size_t i = 0; i < kPerStep; ++i) step.opened.push_back(opened(++id));
+    return step;
+  };
+  for (std::size_t i = 0; i < StageExecutor::kMaxOpenSequences / kPerStep; ++i) {
+    ASSERT_TRUE(execute(many()));
+  }
+  expect_refused(many(), ErrorCode::kResourceExhausted, "at most 65536");
+}
+
+/// A stage between others.
+class MiddleStageTest : public StageExecutorTest {
+ protected:
+  MiddleStageTest() : StageExecutorTest({1, 2}) {}
+
+  static wire::Tensor boundary(std::uint64_t row_count) {
+    std::vector<float> numbers(row_count * 2, 3.0F);
+    return {"hidden",
+            ElementType::kF32,
+            {row_count, 2},
+            wire::SharedBytes::copy_of(std::as_bytes(std::span(numbers)))};
+  }
+  static wire::Step one_row() {
+    auto entry = rows(1, 0, {0});
+    entry.tokens.clear();
+    return step_of({opened(1)}, {entry});
+  }
+};
+
+TEST_F(MiddleStageTest, BoundaryTensorsComeInAndGoOut) {
+  auto entry = rows(1, 0, {0, 0, 0});
+  entry.tokens.clear();
+  const auto product = execute(step_of({opened(1)}, {entry}), {boundary(3)});
+  ASSERT_TRUE(product) << product.error().message();
+  EXPECT_TRUE(product->samples.empty());
+  ASSERT_EQ(product->boundaries.size(), 1U);
+  const wire::Tensor& tensor = product->boundaries[0];
+  EXPECT_EQ(tensor.name, "hidden");
+  EXPECT_THAT(tensor.shape, ElementsAre(3, 2));
+  EXPECT_EQ(tensor.data.size(), 24U);
+  EXPECT_NE(tensor.data, boundary(3).data);
+}
+
+TEST_F(MiddleStageTest, BoundariesThatDoNotFitAreRefused) {
+  auto named = boundary(1);
+  named.name = "other";
+  expect_refused(one_row(), ErrorCode::kInvalidArgument, "has no boundary tensor hidden", {named});
+  auto typed = boundary(1);
+  typed.type = ElementType::kI32;
+  expect_refused(one_row(), ErrorCode::kInvalidArgument, "of type i32, f32 is expected", {typed});
+  auto shaped = boundary(1);
+  shaped.shape = {1, 1, 2};
+  expect_refused(one_row(), ErrorCode::kInvalidArgument, "rows of shape [1, 2], [2] is expected",
+                 {shaped});
+  auto additional = boundary(1);
+  additional.name = "more";
+  expect_refused(one_row(), ErrorCode::kInvalidArgument, "2 boundary tensors, 1 are expected",
+                 {boundary(1), additional});
+  expect_refused(one_row(), ErrorCode::kInvalidArgument, "no boundary tensor", {});
+}
+
+}  // namespace
+}  // namespace paceline::worker
