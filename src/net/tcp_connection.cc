@@ -139,7 +139,7 @@ Status TcpConnection::take(std::size_t count) {
   PACELINE_ASSIGN_OR_RETURN(auto frame, decoder_.advance(direct));
   if (frame && !deliver(std::move(*frame))) return {};
   std::vector<wire::Frame> frames;
-  const Status status = decoder_.feed(std::span(staging_).first(count - direct), frames);
+  Status status = decoder_.feed(std::span(staging_).first(count - direct), frames);
   for (wire::Frame& complete : frames) {
     if (!deliver(std::move(complete))) return {};
   }

@@ -36,7 +36,7 @@ std::uint64_t PositionNoise::bits(std::uint32_t token) {
     counter_[0] = token / 2;
     block_ = philox(counter_, key_);
   }
-  const std::size_t half = (token % 2) * 2;
+  const std::size_t half = std::size_t{token % 2} * 2;
   return std::uint64_t{block_[half]} | std::uint64_t{block_[half + 1]} << 32;
 }
 

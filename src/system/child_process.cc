@@ -45,6 +45,7 @@ Result<ChildProcess> ChildProcess::spawn(const std::vector<std::string>& argumen
     return fail(ErrorCode::kResourceExhausted, "cannot make a pipe: {}", std::strerror(errno));
   }
   std::vector<char*> pointers;
+  pointers.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) {
     pointers.push_back(const_cast<char*>(argument.c_str()));
   }
