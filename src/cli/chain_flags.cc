@@ -101,7 +101,10 @@ Status ChainSession::start(const ChainFlags& flags) {
   const TimePoint begin = clock_.now();
   package_ = flags.package;
   PACELINE_ASSIGN_OR_RETURN(manifest_, shard::read_manifest(package_));
-  PACELINE_ASSIGN_OR_RETURN(tokenizer_, load_tokenizer(package_));
+  PACELINE_RETURN_IF_ERROR(check_text_files());
+  if (manifest_.files.contains(kTokenizerFile)) {
+    PACELINE_ASSIGN_OR_RETURN(tokenizer_, load_tokenizer(package_));
+  }
   std::vector<std::string> addresses = split_at_commas(flags.workers);
   if (addresses.empty()) {
     PACELINE_ASSIGN_OR_RETURN(local_workers_,
@@ -121,10 +124,28 @@ Status ChainSession::start(const ChainFlags& flags) {
   options.steps_in_flight = static_cast<std::uint32_t>(plan.route.size()) + 1;
   PACELINE_ASSIGN_OR_RETURN(chain_,
                             coordinator::Chain::start(std::move(pool), std::move(plan), clock_));
-  generator_ = std::make_unique<coordinator::TextGenerator>(*chain_, *tokenizer_, clock_,
-                                                            std::move(options));
+  generator_ = std::make_unique<coordinator::TextGenerator>(
+      *chain_, tokenizer_ ? &*tokenizer_ : nullptr, clock_, std::move(options));
   start_time_ = clock_.now() - begin;
   return {};
+}
+
+/// The workers check what they read; these are read here only.
+Status ChainSession::check_text_files() const {
+  for (const auto& [name, entry] : manifest_.files) {
+    if (name == shard::kGraphFile) continue;
+    PACELINE_RETURN_IF_ERROR(shard::verify_file(package_, manifest_, name));
+  }
+  return {};
+}
+
+Result<const text::Tokenizer*> ChainSession::tokenizer() const {
+  if (!tokenizer_) {
+    return fail(ErrorCode::kNotFound,
+                "{}: has no {}, so it cannot read text; give token ids (--prompt-ids)",
+                package_.string(), kTokenizerFile);
+  }
+  return &*tokenizer_;
 }
 
 std::vector<int> ChainSession::process_ids() const {

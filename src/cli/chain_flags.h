@@ -50,7 +50,8 @@ class ChainSession {
 
   const shard::Manifest& manifest() const { return manifest_; }
   const std::filesystem::path& package() const { return package_; }
-  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  /// kNotFound where the package has none: then only token ids go in and out.
+  Result<const text::Tokenizer*> tokenizer() const;
   coordinator::Chain& chain() { return *chain_; }
   coordinator::TextGenerator& generator() { return *generator_; }
   /// From start to ready.
@@ -61,6 +62,7 @@ class ChainSession {
  private:
   ChainSession() : transport_(thread_) {}
   Status start(const ChainFlags& flags);
+  Status check_text_files() const;
 
   std::filesystem::path package_;
   shard::Manifest manifest_;

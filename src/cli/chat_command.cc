@@ -61,7 +61,8 @@ class Conversation {
         const std::string prompt,
         format_.chat_template.render(messages_, {true, format_.bos_token, format_.eos_token, {}}));
     coordinator::GenerationRequest request;
-    PACELINE_ASSIGN_OR_RETURN(request.prompt, session_.tokenizer().encode(prompt, false));
+    PACELINE_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, session_.tokenizer());
+    PACELINE_ASSIGN_OR_RETURN(request.prompt, tokenizer->encode(prompt, false));
     request.sampling = flags_.sampling.spec;
     request.max_tokens = flags_.sampling.max_tokens;
     request.stop = flags_.sampling.stop;
@@ -73,7 +74,8 @@ class Conversation {
                               session_.generator().generate(request, show, interrupt_flag()));
     const bool was_stopped = generation.finish_reason == coordinator::FinishReason::kCancelled;
     fmt::print("{}\n", was_stopped ? " [stopped]" : "");
-    if (was_stopped) interrupt_flag().store(false);
+    // Also a Ctrl-C that came with the last token was meant for the answer.
+    interrupt_flag().store(false);
     return std::move(generation.text);
   }
 

@@ -48,7 +48,9 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUserError;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    fmt::print(stderr, "paceline: {}; see paceline --help\n", error.what());
+    return kUserError;
   }
   if (done) return 0;
   fmt::print(stderr, "paceline: {}\n", done.error().message());

@@ -89,24 +89,36 @@ std::optional<std::vector<std::int64_t>> as_token_ids(const std::string& line) {
   return ids;
 }
 
+Status check_ids(const std::vector<std::int64_t>& ids, std::uint64_t vocabulary_size) {
+  for (const std::int64_t id : ids) {
+    if (id < 0 || static_cast<std::uint64_t>(id) >= vocabulary_size) {
+      return fail(ErrorCode::kInvalidArgument, "the prompt has token {}, expected 0 to {}", id,
+                  vocabulary_size - 1);
+    }
+  }
+  return {};
+}
+
 Result<std::vector<std::int64_t>> prompt_tokens(ChainSession& session, const GenerateFlags& flags,
                                                 const std::string& prompt) {
   if (!flags.prompt_ids.empty()) return flags.prompt_ids;
   if (!flags.prompts_file.empty()) {
     if (auto ids = as_token_ids(prompt)) return *std::move(ids);
   }
-  if (!flags.apply_chat_template) return session.tokenizer().encode(prompt, true);
+  PACELINE_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, session.tokenizer());
+  if (!flags.apply_chat_template) return tokenizer->encode(prompt, true);
   PACELINE_ASSIGN_OR_RETURN(const auto format, load_chat_format(session.package()));
   const text::ChatMessage message = {"user", prompt};
   PACELINE_ASSIGN_OR_RETURN(
       const std::string rendered,
       format.chat_template.render({&message, 1}, {true, format.bos_token, format.eos_token, {}}));
-  return session.tokenizer().encode(rendered, false);
+  return tokenizer->encode(rendered, false);
 }
 
 Status generate_one(ChainSession& session, const GenerateFlags& flags, const std::string& prompt) {
   coordinator::GenerationRequest request;
   PACELINE_ASSIGN_OR_RETURN(request.prompt, prompt_tokens(session, flags, prompt));
+  PACELINE_RETURN_IF_ERROR(check_ids(request.prompt, session.manifest().vocabulary_size));
   request.sampling = flags.sampling.spec;
   request.max_tokens = flags.sampling.max_tokens;
   request.stop = flags.sampling.stop;
@@ -118,6 +130,7 @@ Status generate_one(ChainSession& session, const GenerateFlags& flags, const std
           request, flags.json ? std::function<void(std::string_view)>() : show, interrupt_flag()));
   if (flags.json) {
     auto json = to_json(generation);
+    json["prompt_ids"] = request.prompt;
     PACELINE_ASSIGN_OR_RETURN(json["chain"], chain_json(session));
     show(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return {};

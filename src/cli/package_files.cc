@@ -54,7 +54,7 @@ std::string token_text(const nlohmann::json& config, const char* name) {
 }  // namespace
 
 Result<text::Tokenizer> load_tokenizer(const fs::path& package) {
-  auto tokenizer = text::Tokenizer::load(package / "tokenizer.json");
+  auto tokenizer = text::Tokenizer::load(package / kTokenizerFile);
   if (!tokenizer && tokenizer.error().code() == ErrorCode::kNotFound) {
     return fail(ErrorCode::kNotFound, "{}: has no tokenizer.json, so it cannot read text",
                 package.string());

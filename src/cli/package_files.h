@@ -12,6 +12,8 @@
 
 namespace paceline::cli {
 
+inline constexpr char kTokenizerFile[] = "tokenizer.json";
+
 /// kNotFound says that the package has no tokenizer.json.
 Result<text::Tokenizer> load_tokenizer(const std::filesystem::path& package);
 

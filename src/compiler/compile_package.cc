@@ -45,10 +45,12 @@ Status run_self_test(const DecoderPackage& package, const CompileOptions& option
   return {};
 }
 
-/// The manifest of a filled directory, after the self-test.
-Result<CompileReport> finish(const fs::path& directory, const shard::ModelFacts& facts,
-                             const CompileOptions& options, Progress& progress) {
-  PACELINE_ASSIGN_OR_RETURN(const auto package, DecoderPackage::open(directory));
+/// The manifest of a filled directory, after the self-test. `named` holds the same graph and
+/// weights and is what errors are to name: the user's own files where there are such.
+Result<CompileReport> finish(const fs::path& directory, const fs::path& named,
+                             const shard::ModelFacts& facts, const CompileOptions& options,
+                             Progress& progress) {
+  PACELINE_ASSIGN_OR_RETURN(const auto package, DecoderPackage::open(named));
   CompileReport report;
   PACELINE_RETURN_IF_ERROR(run_self_test(package, options, progress, report.self_test));
   PACELINE_ASSIGN_OR_RETURN(auto manifest, package.describe(facts));
@@ -72,7 +74,7 @@ Result<CompileReport> compile_package(const fs::path& source, const fs::path& ta
                                       const CompileOptions& options, Progress& progress) {
   if (is_same_directory(source, target)) {
     PACELINE_ASSIGN_OR_RETURN(const auto facts, ir_facts(source));
-    return finish(target, facts, options, progress);
+    return finish(target, source, facts, options, progress);
   }
   std::error_code code;
   if (!fs::exists(source, code)) {
@@ -80,7 +82,8 @@ Result<CompileReport> compile_package(const fs::path& source, const fs::path& ta
   }
   PACELINE_ASSIGN_OR_RETURN(auto directory, system::AtomicDirectory::create(target));
   PACELINE_ASSIGN_OR_RETURN(const auto facts, fill_directory(source, directory.path(), progress));
-  PACELINE_ASSIGN_OR_RETURN(auto report, finish(directory.path(), facts, options, progress));
+  const fs::path& named = facts.source == "openvino" ? source : directory.path();
+  PACELINE_ASSIGN_OR_RETURN(auto report, finish(directory.path(), named, facts, options, progress));
   PACELINE_RETURN_IF_ERROR(directory.commit());
   return report;
 }

@@ -25,11 +25,21 @@ bool belongs_to_package(const fs::path& file) {
          extension == ".model";
 }
 
+/// The standard library's copy calls a full disk an input/output error.
+bool lacks_space(const fs::path& from, const fs::path& to) {
+  std::error_code code;
+  const auto bytes = fs::file_size(from, code);
+  if (code) return false;
+  const auto space = fs::space(to.parent_path(), code);
+  return !code && space.available < bytes;
+}
+
 Status link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code code;
   const fs::path real = fs::canonical(from, code);  // model caches are full of symbolic links
   if (!code) fs::create_hard_link(real, to, code);
   if (code) fs::copy_file(from, to, code);
+  if (code && lacks_space(from, to)) code = make_error_code(std::errc::no_space_on_device);
   if (code) {
     return fail(code == std::errc::no_space_on_device ? ErrorCode::kResourceExhausted
                                                       : ErrorCode::kInternal,

@@ -14,10 +14,11 @@ Result<LocalWorkers> LocalWorkers::start(const std::filesystem::path& package,
   PACELINE_ASSIGN_OR_RETURN(const std::string program, system::own_program_path());
   LocalWorkers workers;
   for (std::uint32_t index = 0; index < count; ++index) {
+    // Their warnings come back as errors of this side: no need to say them twice.
     PACELINE_ASSIGN_OR_RETURN(
         auto process,
         system::ChildProcess::spawn({program, "worker", "--listen", "127.0.0.1:0", "--package",
-                                     package.string(), "--log-level", "warn"}));
+                                     package.string(), "--log-level", "error"}));
     workers.processes_.push_back(std::move(process));
   }
   const auto deadline = Deadline::after(kStartTimeout);

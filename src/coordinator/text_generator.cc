@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <utility>
 
 namespace paceline::coordinator {
@@ -27,23 +28,24 @@ double Generation::decode_tokens_per_second() const {
 /// The text side of one answer: tokens in, shown text out.
 class TextGenerator::Answer {
  public:
-  Answer(const text::Tokenizer& tokenizer, text::StopMatcher matcher,
+  Answer(const text::Tokenizer* tokenizer, text::StopMatcher matcher,
          const std::function<void(std::string_view)>& on_text, Generation& generation)
-      : decoder_(tokenizer, true),
-        matcher_(std::move(matcher)),
-        on_text_(on_text),
-        generation_(generation) {}
+      : matcher_(std::move(matcher)), on_text_(on_text), generation_(generation) {
+    if (tokenizer != nullptr) decoder_.emplace(*tokenizer, true);
+  }
 
   /// True where a stop string is complete.
   Result<bool> push(std::int64_t token) {
-    PACELINE_ASSIGN_OR_RETURN(const std::string piece, decoder_.push(token));
+    if (!decoder_) return false;
+    PACELINE_ASSIGN_OR_RETURN(const std::string piece, decoder_->push(token));
     const text::StopMatcher::Step step = matcher_.push(piece);
     show(step.text);
     return step.stopped;
   }
 
   Status finish(bool stopped) {
-    PACELINE_ASSIGN_OR_RETURN(const std::string rest, decoder_.finish());
+    if (!decoder_) return {};
+    PACELINE_ASSIGN_OR_RETURN(const std::string rest, decoder_->finish());
     if (stopped) return {};
     show(matcher_.push(rest).text);
     show(matcher_.finish());
@@ -57,13 +59,13 @@ class TextGenerator::Answer {
     if (on_text_) on_text_(text);
   }
 
-  text::StreamDecoder decoder_;
+  std::optional<text::StreamDecoder> decoder_;
   text::StopMatcher matcher_;
   const std::function<void(std::string_view)>& on_text_;
   Generation& generation_;
 };
 
-TextGenerator::TextGenerator(StepRunner& runner, const text::Tokenizer& tokenizer,
+TextGenerator::TextGenerator(StepRunner& runner, const text::Tokenizer* tokenizer,
                              const Clock& clock, GeneratorOptions options)
     : runner_(runner), tokenizer_(tokenizer), clock_(clock), options_(std::move(options)) {}
 
@@ -74,6 +76,9 @@ Status TextGenerator::check(const GenerationRequest& request) const {
                 "the prompt has {} tokens, the context holds {} with the answer; shorten it or "
                 "raise --ctx",
                 request.prompt.size(), options_.context_tokens);
+  }
+  if (tokenizer_ == nullptr && !request.stop.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "stop strings need a tokenizer");
   }
   if (request.max_tokens == 0) return fail(ErrorCode::kInvalidArgument, "max tokens is 0");
   return {};

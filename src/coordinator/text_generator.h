@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -64,6 +65,10 @@ struct GeneratorOptions {
 class TextGenerator {
  public:
   TextGenerator(StepRunner& runner, const text::Tokenizer& tokenizer, const Clock& clock,
+                GeneratorOptions options)
+      : TextGenerator(runner, &tokenizer, clock, std::move(options)) {}
+  /// Without a tokenizer (nullptr) the text stays empty, and stop strings are refused.
+  TextGenerator(StepRunner& runner, const text::Tokenizer* tokenizer, const Clock& clock,
                 GeneratorOptions options);
 
   /// `on_text` gets complete text as it comes; `cancelled` is looked at between tokens and between
@@ -90,7 +95,7 @@ class TextGenerator {
   wire::Step begin(const GenerationRequest& request, Generation& generation);
 
   StepRunner& runner_;
-  const text::Tokenizer& tokenizer_;
+  const text::Tokenizer* tokenizer_;
   const Clock& clock_;
   GeneratorOptions options_;
   SequenceId sequence_{0};               ///< 0: none is open

@@ -135,6 +135,14 @@ Status verify(const fs::path& directory, const Manifest& manifest, const VerifyO
                         });
 }
 
+Status verify_file(const fs::path& directory, const Manifest& manifest, const std::string& name) {
+  const auto file = manifest.files.find(name);
+  if (file == manifest.files.end()) {
+    return fail(ErrorCode::kNotFound, "{}: is not of this package", (directory / name).string());
+  }
+  return check_file(directory / name, file->second, nullptr);
+}
+
 Status copy_range(const fs::path& source, const fs::path& target, LayerRange range) {
   PACELINE_ASSIGN_OR_RETURN(const auto manifest, read_manifest(source));
   PACELINE_RETURN_IF_ERROR(manifest.check_range(range));

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "base/ids.h"
@@ -41,6 +42,10 @@ Status check_lengths(const std::filesystem::path& directory, const Manifest& man
 /// damage, kNotFound for an extent with a hole in it.
 Status verify(const std::filesystem::path& directory, const Manifest& manifest,
               const VerifyOptions& options = {});
+
+/// The length and hash of one of `manifest.files`. kNotFound, kDataLoss as above.
+Status verify_file(const std::filesystem::path& directory, const Manifest& manifest,
+                   const std::string& name);
 
 /// Makes `target` a sparse package with what `range` needs, the manifest (hence the digest)
 /// unchanged; checks the hashes of all it copies. `target` must not exist and appears whole.

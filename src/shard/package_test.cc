@@ -52,6 +52,16 @@ TEST_F(PackageTest, AWrittenManifestReadsBackWithTheFilesDigest) {
   EXPECT_EQ(read->digest, to_hex(sha256(*text)));
 }
 
+TEST_F(PackageTest, OneFileIsVerifiedWithoutTheOthers) {
+  const Manifest manifest = make_package();
+  flip_byte(package() / kGraphFile, 1);
+  EXPECT_TRUE(verify_file(package(), manifest, "config.json"));
+  const auto damaged = verify_file(package(), manifest, kGraphFile);
+  ASSERT_FALSE(damaged);
+  EXPECT_EQ(damaged.error().code(), ErrorCode::kDataLoss);
+  EXPECT_EQ(verify_file(package(), manifest, "other.json").error().code(), ErrorCode::kNotFound);
+}
+
 TEST_F(PackageTest, DirectoriesThatAreNoPackage) {
   EXPECT_EQ(read_manifest(root_ / "none").error().message(),
             (root_ / "none").string() + ": no such directory");

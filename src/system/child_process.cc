@@ -79,6 +79,7 @@ void ChildProcess::end() {
   if (output_ >= 0) ::close(output_);
   if (pid_ <= 0) return;
   ::kill(pid_, SIGTERM);
+  ::kill(pid_, SIGCONT);  // one that was stopped would not see it
   const auto deadline = Deadline::after(kGrace);
   while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
     if (deadline.has_passed()) {

@@ -1,0 +1,207 @@
+"""What a user sees: seeded text, stop strings, whole characters, limits, chat, doctor, inspect."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+import unittest
+
+import paceline_testing as testing
+
+kPrompt = "The old lighthouse on the island"
+
+
+def generate(*arguments, ctx: int = 256, **options) -> testing.Outcome:
+    package = testing.smollm2_package()
+    return testing.run("generate", "-p", package, "--ctx", ctx, *arguments, **options)
+
+
+class Sampling(testing.TestCase):
+    kFlags = ("--temperature", 0.8, "--top-p", 0.95, "--top-k", 40, "-n", 64, "--json", "--ignore-eos")
+
+    def text(self, seed: int, stages: int) -> str:
+        outcome = generate(kPrompt, *self.kFlags, "--seed", seed, "--stages", stages)
+        return outcome.check().json()[0]["text"]
+
+    def test_the_seed_alone_decides(self):
+        texts = [self.text(7, stages) for stages in (1, 2, 3)]
+        self.assertEqual(texts[0], texts[1])
+        self.assertEqual(texts[0], texts[2])
+        self.assertGreaterEqual(len(set(texts[0].split())), 10)
+        self.assertNotEqual(texts[0], self.text(8, 1))
+
+
+class Limits(testing.TestCase):
+    def test_a_context_beyond_the_memory_is_refused_with_the_numbers(self):
+        outcome = generate("hello", ctx=100_000_000)
+        self.assert_user_error(outcome, "100000000", "bytes per token", "--ctx")
+        self.assertRegex(outcome.stderr, r"room for \d+ tokens")
+
+    def test_a_prompt_beyond_the_context(self):
+        outcome = generate("--prompt-ids", ",".join(["5"] * 100), ctx=64)
+        self.assert_user_error(outcome, "100 tokens", "64")
+
+    def test_the_context_ends_the_answer(self):
+        outcome = generate("--prompt-ids", ",".join(["5"] * 40), "--json", "--ignore-eos", ctx=64)
+        answer = outcome.check().json()[0]
+        self.assertEqual(answer["finish_reason"], "length")
+        self.assertLessEqual(len(answer["tokens"]) + 40, 64)
+        self.assertGreaterEqual(len(answer["tokens"]) + 40, 63)
+
+    def test_a_stage_holds_its_part(self):
+        stages = generate("hello", "--stages", 2, "-n", 2, "--json").check().json()[0]["chain"]["stages"]
+        for stage in stages:
+            print(stage["layers"], stage["weight_bytes"], stage["anonymous_bytes"], "anonymous bytes")
+            self.assertGreater(stage["anonymous_bytes"], 0)
+            self.assertLess(stage["anonymous_bytes"], stage["resident_bytes"])
+        self.assertEqual(stages[0]["layers"][1], stages[1]["layers"][0])
+
+
+class Text(testing.TestCase):
+    def test_a_stop_string_is_not_shown(self):
+        whole = generate(kPrompt, "-n", 40, "--quiet").check().stdout.decode()
+        stop = whole.split()[5]
+        shown = whole[: whole.index(stop)]
+        for stages in (1, 2):
+            outcome = generate(kPrompt, "-n", 40, "--quiet", "--stop", stop, "--stages", stages)
+            self.assertEqual(outcome.check().stdout.decode(), shown + "\n")
+        answer = generate(kPrompt, "-n", 40, "--json", "--stop", stop).check().json()[0]
+        self.assertEqual(answer["finish_reason"], "stop")
+        self.assertEqual(answer["text"], shown)
+
+    def test_characters_are_never_broken(self):
+        # Hot enough to sample bytes that make no character.
+        flags = ("--temperature", 5, "--top-k", 0, "-n", 60, "--ignore-eos")
+        for seed in range(2):
+            outcome = generate("Emoji: 🍾🐢", *flags, "--seed", seed, "--quiet").check()
+            outcome.stdout.decode("utf-8", errors="strict")
+
+    def test_an_emoji_that_is_split_over_tokens(self):
+        asked = generate("🦩", "-n", 1, "--json").check().json()[0]["prompt_ids"]
+        self.assertGreater(len(asked), 1, "this vocabulary has the emoji whole: choose another")
+        part = ",".join(map(str, asked[:-1]))
+        with testing.Command(
+            "generate", "-p", testing.smollm2_package(), "--prompt-ids", part, "-n", 8, "--quiet",
+            "--ctx", 64,
+        ) as command:  # fmt: skip
+            command.wait().check().stdout.decode("utf-8", errors="strict")
+
+    def test_standard_input_and_a_file_are_prompts(self):
+        flags = ("-n", 4, "--quiet")
+        given = generate(kPrompt, *flags).check().stdout
+        self.assertEqual(generate(*flags, stdin=kPrompt.encode()).check().stdout, given)
+        file = testing.temporary_directory() / "two_prompts.txt"
+        file.write_text(f"{kPrompt}\n\n{kPrompt}\n")
+        self.assertEqual(generate("--prompts", file, *flags).check().stdout, 2 * given)
+
+
+class Terminal:
+    """`paceline chat` with a terminal of its own."""
+
+    def __init__(self, *arguments):
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [testing.binary(), "chat", *map(str, arguments)],
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+        self.seen = ""
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def read(self, timeout: float) -> bool:
+        """Takes what comes; False at the end or where nothing came in time."""
+        if not select.select([self._master], [], [], timeout)[0]:
+            return False
+        try:
+            self.seen += os.read(self._master, 4096).decode(errors="replace")
+        except OSError:  # the other side has ended
+            return False
+        return True
+
+    def wait_for(self, pattern: str, timeout: float = 120.0) -> str:
+        """What was shown up to the end of the match; takes it away."""
+        deadline = time.monotonic() + timeout
+        while not (match := re.search(pattern, self.seen)):
+            if not self.read(max(0.0, deadline - time.monotonic())):
+                raise AssertionError(f"no {pattern!r} in {self.seen!r}")
+        taken, self.seen = self.seen[: match.end()], self.seen[match.end() :]
+        return taken
+
+
+class Chat(testing.TestCase):
+    def open(self, *arguments) -> Terminal:
+        terminal = Terminal("-p", testing.smollm2_package(), "--ctx", 1024, *arguments)
+        self.addCleanup(terminal.close)
+        terminal.wait_for(r"/exit ends it[^>]*> ")
+        return terminal
+
+    def test_two_turns_an_interrupted_answer_and_the_end(self):
+        terminal = self.open("--stages", 2, "-n", 300)
+        terminal.type("My name is Ada. What is the capital of France?\n")
+        self.assertIn("Paris", terminal.wait_for(r"\n> "))
+        terminal.type("Write a very long story about my name.\n")
+        terminal.wait_for(r"story about my name\.\r?\n(.|\n){20,}")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.wait_for(r"\[stopped\]\r?\n> ", timeout=10)
+        terminal.type("Thank you. Go on.\n")
+        self.assertGreater(len(terminal.wait_for(r"Go on\.\r?\n(.|\n)+\n> ")), 25)
+        terminal.type("/clear\n")
+        terminal.wait_for("> ")
+        terminal.type("What is the capital of Italy?\n")
+        self.assertIn("Rome", terminal.wait_for(r"\n> "))
+        terminal.type("/exit\n")
+        self.assertEqual(terminal.process.wait(10), 0)
+
+    def test_ctrl_c_at_the_prompt_ends_it(self):
+        terminal = self.open()
+        terminal.process.send_signal(signal.SIGINT)
+        self.assertEqual(terminal.process.wait(10), 0)
+
+    def test_without_a_terminal_only_answers_are_printed(self):
+        outcome = testing.run(
+            "chat", "-p", testing.smollm2_package(), "--ctx", 256, "-n", 30,
+            stdin=b"What is the capital of France?\n",
+        )  # fmt: skip
+        text = outcome.check().stdout.decode()
+        self.assertIn("Paris", text)
+        self.assertNotIn(">", text)
+        self.assertEqual(outcome.stderr, "")
+
+
+class Reports(testing.TestCase):
+    def test_doctor(self):
+        about = json.loads(testing.run("doctor", "--json").check().stdout)
+        self.assertIn("CPU", [device["id"] for device in about["devices"]])
+        self.assertTrue(all(device["works"] for device in about["devices"]))
+        self.assertGreater(about["memory_total_bytes"], about["memory_available_bytes"])
+        self.assertIn(about["openvino"].split("-")[0], testing.run("doctor").check().stdout.decode())
+
+    def test_inspect(self):
+        package = testing.smollm2_package()
+        about = json.loads(testing.run("inspect", package, "--json").check().stdout)
+        self.assertEqual(about["layers"], 30)
+        self.assertEqual(about["hidden_size"], 576)
+        self.assertIn("u4 group 32", about["quantization"])
+        self.assertEqual(len(about["layer_bytes"]), 30)
+        self.assertGreater(about["kv_bytes_per_token"]["exact"], about["kv_bytes_per_token"]["fast"])
+        self.assertIn("30", testing.run("inspect", package).check().stdout.decode())
+
+    def test_verify(self):
+        outcome = testing.run("verify", testing.smollm2_package()).check()
+        self.assertIn("whole", outcome.stdout.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
