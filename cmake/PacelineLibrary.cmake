@@ -8,12 +8,8 @@
 #     makes fuzz_frame where PACELINE_FUZZ is on.
 include(GoogleTest)
 
-# What is under test is optimized, the tests themselves need not be. At -O1 gcc 12 takes the destructor of a
-# moved-from Result for a free of something that is not on the heap.
+# What is under test is optimized, the tests themselves need not be.
 set(PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
-if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  list(APPEND PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-Wno-free-nonheap-object>)
-endif()
 paceline_precompiled_headers(NAME tests PROGRAMS LINK GTest::gtest GTest::gmock fmt::fmt OPTIONS ${PACELINE_TEST_OPTIONS}
   HEADERS <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h> <tl/expected.hpp> <string> <vector>)
 if(PACELINE_WITH_OPENVINO)
