@@ -39,7 +39,7 @@ class DecoderGraph {
 
   std::shared_ptr<ov::Model> build() {
     Output hidden = embed();
-    for (std::uint32_t i = 0; i < config_.layers; ++i) hidden = layer(hidden, i);
+    for (std::uint32_t i = 0; i < config_.layers.size(); ++i) hidden = layer(hidden, i);
     const Output normed = norm(hidden, "model.norm");
     const Output head =
         weights_.matrix(config_.tied_head ? "model.embed_tokens.weight" : "lm_head.weight");

@@ -72,13 +72,14 @@ Output merge_heads(const Output& x, std::int64_t width) {
 
 RopeTables rope_tables(const Output& position_ids, const DecoderConfig& config,
                        const std::vector<float>& divisors) {
+  const model::RopeConfig& rope = config.ropes[0];
   const std::size_t half = config.rope_dimensions / 2;
   std::vector<float> frequencies(half);
   for (std::size_t i = 0; i < half; ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / config.rope_dimensions;
     const double divisor = divisors.empty() ? 1.0 : divisors[i];
-    frequencies[i] = static_cast<float>(std::pow(static_cast<double>(config.rope_theta), exponent) /
-                                        divisor / config.rope_linear_factor);
+    frequencies[i] = static_cast<float>(std::pow(static_cast<double>(rope.theta), exponent) /
+                                        divisor / rope.factor);
   }
   const Output positions =
       make<op::Convert>(make<op::Unsqueeze>(position_ids, integers({1})), ov::element::f32);

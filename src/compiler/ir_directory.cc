@@ -31,6 +31,7 @@ void set_token_ids(const DecoderConfig& config, ordered_json& json) {
 }
 
 std::string config_json(const DecoderConfig& config, const TensorPlan& plan) {
+  const model::RopeConfig& rope = config.ropes[0];
   ordered_json json;
   json["architectures"] = {"LlamaForCausalLM"};
   json["model_type"] = "llama";
@@ -39,16 +40,16 @@ std::string config_json(const DecoderConfig& config, const TensorPlan& plan) {
   json["mlp_bias"] = false;
   json["hidden_size"] = config.hidden_size;
   json["intermediate_size"] = config.intermediate_size;
-  json["num_hidden_layers"] = config.layers;
+  json["num_hidden_layers"] = config.layers.size();
   json["num_attention_heads"] = config.attention_heads;
   json["num_key_value_heads"] = config.key_value_heads;
   json["head_dim"] = config.head_size;
   json["vocab_size"] = config.vocabulary_size;
   json["max_position_embeddings"] = config.context_tokens;
   json["rms_norm_eps"] = config.rms_norm_epsilon;
-  json["rope_theta"] = config.rope_theta;
-  if (config.rope_linear_factor != 1.0F) {
-    json["rope_scaling"] = {{"rope_type", "linear"}, {"factor", config.rope_linear_factor}};
+  json["rope_theta"] = rope.theta;
+  if (rope.scaling == model::RopeScaling::kLinear) {
+    json["rope_scaling"] = {{"rope_type", "linear"}, {"factor", rope.factor}};
   }
   if (!plan.rope_divisors.empty()) json["rope_frequency_divisors"] = plan.rope_divisors;
   json["tie_word_embeddings"] = config.tied_head;

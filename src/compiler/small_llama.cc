@@ -91,11 +91,11 @@ void turn(Matrix& x, std::size_t heads, const model::DecoderConfig& config,
           const Matrix& divisors) {
   const std::size_t width = heads * config.head_size;
   for (std::size_t begin = 0; begin < x.size(); begin += config.head_size) {
-    const double position = static_cast<double>(begin / width) / config.rope_linear_factor;
+    const double position = static_cast<double>(begin / width) / config.ropes[0].factor;
     for (std::size_t i = 0; i < config.rope_dimensions / 2; ++i) {
       const double exponent = -2.0 * static_cast<double>(i) / config.rope_dimensions;
       const double divisor = divisors.empty() ? 1.0 : divisors[i];
-      const double angle = position * std::pow(config.rope_theta, exponent) / divisor;
+      const double angle = position * std::pow(config.ropes[0].theta, exponent) / divisor;
       double& a = x[begin + 2 * i];
       double& b = x[begin + 2 * i + 1];
       const double turned = a * std::cos(angle) - b * std::sin(angle);
@@ -281,7 +281,7 @@ std::vector<double> reference_logits(const model::GgufFile& file,
     const auto row = table.begin() + static_cast<std::ptrdiff_t>(token) * config.hidden_size;
     x.insert(x.end(), row, row + config.hidden_size);
   }
-  for (std::uint32_t i = 0; i < config.layers; ++i) {
+  for (std::uint32_t i = 0; i < config.layers.size(); ++i) {
     const std::string block = fmt::format("blk.{}.", i);
     const Matrix first = normalize(x, values_of(file, block + "attn_norm.weight"), epsilon);
     add(x, attention(first, file, config, block));

@@ -97,7 +97,7 @@ TEST_F(SmolLm2Test, EveryWeightIsWithinItsBoundOfTheDefinition) {
   ASSERT_TRUE(plan) << plan.error().message();
   float worst = 0;
   for (const PlannedTensor& planned : plan->tensors) {
-    const model::TensorInfo& tensor = *planned.source;
+    const model::TensorInfo& tensor = *planned.pieces[0].source;
     if (tensor.shape.size() != 2) continue;
     std::vector<float> expected(tensor.shape[0] * tensor.shape[1]);
     model::dequantize(tensor.type, source_->bytes(tensor), expected);

@@ -36,7 +36,8 @@ class Planner {
   Status add(const std::string& name, std::string graph_name, const Shape& shape,
              RowOrder order = {}) {
     PACELINE_ASSIGN_OR_RETURN(const TensorInfo* tensor, find(name, shape));
-    plan_.tensors.push_back({tensor, std::move(graph_name), order});
+    plan_.tensors.push_back(
+        {std::move(graph_name), shape, {{tensor, 0, tensor->shape[0]}}, order});
     return {};
   }
 
@@ -108,7 +109,7 @@ Result<TensorPlan> plan_llama_tensors(const TensorSource& source, const DecoderC
   Planner planner(source);
   PACELINE_RETURN_IF_ERROR(planner.add("token_embd.weight", "model.embed_tokens.weight", table));
   const std::vector<LayerTensor> layer = layer_tensors(config);
-  for (std::uint32_t i = 0; i < config.layers; ++i) {
+  for (std::uint32_t i = 0; i < config.layers.size(); ++i) {
     for (const LayerTensor& tensor : layer) {
       PACELINE_RETURN_IF_ERROR(planner.add(fmt::format("blk.{}.{}.weight", i, tensor.stored),
                                            fmt::format("model.layers.{}.{}.weight", i, tensor.name),

@@ -23,10 +23,20 @@ struct RowOrder {
   std::uint64_t source_row(std::uint64_t row) const;
 };
 
-struct PlannedTensor {
+/// Rows of a stored tensor; of a stack of matrices [E, rows, columns], E * rows of them.
+struct TensorPiece {
   const model::TensorInfo* source = nullptr;
+  std::uint64_t first_row = 0;
+  std::uint64_t rows = 0;
+};
+
+struct PlannedTensor {
   std::string name;  ///< e.g. "model.layers.0.self_attn.q_proj.weight"
-  RowOrder order;
+  /// [length], [rows, columns], or [experts, rows, columns].
+  std::vector<std::uint64_t> shape;
+  /// One below the other they are the tensor; one piece unless the source splits or fuses it.
+  std::vector<TensorPiece> pieces;
+  RowOrder order = {};
 };
 
 struct TensorPlan {

@@ -38,7 +38,7 @@ TEST(TensorPlanTest, TensorsLieInTheOrderOfTheLayers) {
   EXPECT_EQ(plan->tensors.front().name, "model.embed_tokens.weight");
   EXPECT_EQ(plan->tensors[1].name, "model.layers.0.input_layernorm.weight");
   EXPECT_EQ(plan->tensors[2].name, "model.layers.0.self_attn.q_proj.weight");
-  EXPECT_EQ(plan->tensors[2].source->name, "blk.0.attn_q.weight");
+  EXPECT_EQ(plan->tensors[2].pieces[0].source->name, "blk.0.attn_q.weight");
   EXPECT_EQ(plan->tensors[10].name, "model.layers.1.input_layernorm.weight");
   EXPECT_EQ(plan->tensors[28].name, "model.norm.weight");
   EXPECT_EQ(plan->tensors[29].name, "lm_head.weight");

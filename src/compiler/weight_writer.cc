@@ -71,7 +71,7 @@ using Report = std::function<bool(std::uint64_t)>;
 
 Result<StoredWeight> write_tensor(const model::TensorSource& source, const PlannedTensor& planned,
                                   BinFile& bin, const Report& report) {
-  const model::TensorInfo& tensor = *planned.source;
+  const model::TensorInfo& tensor = *planned.pieces[0].source;
   const std::span<const std::byte> bytes = source.bytes(tensor);
   const bool is_vector = tensor.shape.size() == 1;
   WeightEncoding encoding;
@@ -110,7 +110,7 @@ Result<StoredWeight> write_tensor(const model::TensorSource& source, const Plann
 Result<StoredWeights> write_weights(const model::TensorSource& source, const TensorPlan& plan,
                                     BinFile& bin, Progress& progress) {
   std::uint64_t total = 0;
-  for (const PlannedTensor& planned : plan.tensors) total += planned.source->size_bytes;
+  for (const PlannedTensor& planned : plan.tensors) total += planned.pieces[0].source->size_bytes;
   std::uint64_t done = 0;
   StoredWeights weights;
   for (const PlannedTensor& planned : plan.tensors) {
@@ -120,7 +120,7 @@ Result<StoredWeights> write_weights(const model::TensorSource& source, const Ten
     auto weight = write_tensor(source, planned, bin, report);
     if (!weight) return fail(weight.error().with_context(source.name()));
     weights.emplace(planned.name, std::move(*weight));
-    done += planned.source->size_bytes;
+    done += planned.pieces[0].source->size_bytes;
   }
   PACELINE_RETURN_IF_ERROR(bin.flush());
   return weights;

@@ -57,7 +57,8 @@ Result<std::int64_t> token_id(const GgufFile& file, std::string_view key, std::u
 }
 
 Status read_sizes(const Keys& keys, DecoderConfig& config) {
-  PACELINE_ASSIGN_OR_RETURN(config.layers, keys.size("block_count", kMaxLayers));
+  PACELINE_ASSIGN_OR_RETURN(const auto layers, keys.size("block_count", kMaxLayers));
+  config.layers.resize(layers);
   PACELINE_ASSIGN_OR_RETURN(config.hidden_size, keys.size("embedding_length", kMaxSize));
   PACELINE_ASSIGN_OR_RETURN(config.intermediate_size, keys.size("feed_forward_length", kMaxSize));
   PACELINE_ASSIGN_OR_RETURN(config.context_tokens, keys.size("context_length", kMaxContext));
@@ -98,7 +99,8 @@ Status read_head_size(const GgufFile& file, const Keys& keys, DecoderConfig& con
 }
 
 Status read_rope(const GgufFile& file, const Keys& keys, DecoderConfig& config) {
-  PACELINE_ASSIGN_OR_RETURN(config.rope_theta, keys.positive_or("rope.freq_base", 10000.0F));
+  RopeConfig& rope = config.ropes.emplace_back();
+  PACELINE_ASSIGN_OR_RETURN(rope.theta, keys.positive_or("rope.freq_base", 10000.0F));
   PACELINE_ASSIGN_OR_RETURN(config.rope_dimensions,
                             keys.size_or("rope.dimension_count", kMaxSize, config.head_size));
   if (config.rope_dimensions % 2 != 0 || config.rope_dimensions > config.head_size) {
@@ -111,8 +113,8 @@ Status read_rope(const GgufFile& file, const Keys& keys, DecoderConfig& config) 
   if (!file.has(scaling)) return {};
   PACELINE_ASSIGN_OR_RETURN(const std::string kind, file.string_value(scaling));
   if (kind == "linear") {
-    PACELINE_ASSIGN_OR_RETURN(config.rope_linear_factor,
-                              keys.positive_or("rope.scaling.factor", 1.0F));
+    rope.scaling = RopeScaling::kLinear;
+    PACELINE_ASSIGN_OR_RETURN(rope.factor, keys.positive_or("rope.scaling.factor", 1.0F));
   } else if (kind != "none") {
     return fail(ErrorCode::kUnimplemented, "{}: metadata {}: is {}, expected none or linear",
                 file.name(), in_quotes(scaling), in_quotes(kind));

@@ -50,7 +50,7 @@ TEST(GgufTest, ReadsTheConfiguration) {
     ASSERT_TRUE(config) << config.error().message();
     EXPECT_EQ(config->architecture, "llama");
     EXPECT_EQ(config->name, "small");
-    EXPECT_EQ(config->layers, 2U);
+    EXPECT_EQ(config->layers.size(), 2U);
     EXPECT_EQ(config->hidden_size, 64U);
     EXPECT_EQ(config->intermediate_size, 96U);
     EXPECT_EQ(config->attention_heads, 4U);
@@ -60,7 +60,7 @@ TEST(GgufTest, ReadsTheConfiguration) {
     EXPECT_EQ(config->vocabulary_size, 3U);
     EXPECT_EQ(config->context_tokens, 512U);
     EXPECT_EQ(config->rms_norm_epsilon, 1e-6F);
-    EXPECT_EQ(config->rope_theta, 50000.0F);
+    EXPECT_EQ(config->ropes[0].theta, 50000.0F);
     EXPECT_TRUE(config->tied_head);
     EXPECT_EQ(config->bos_token_id, 0);
     EXPECT_EQ(config->padding_token_id, -1);
@@ -78,10 +78,10 @@ TEST(GgufTest, OptionalKeysHaveTheirDefaultsOrCount) {
   const auto config = opened(writer)->decoder_config();
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->key_value_heads, 4U);
-  EXPECT_EQ(config->rope_theta, 10000.0F);
+  EXPECT_EQ(config->ropes[0].theta, 10000.0F);
   EXPECT_EQ(config->head_size, 8U);
   EXPECT_EQ(config->rope_dimensions, 4U);
-  EXPECT_EQ(config->rope_linear_factor, 2.0F);
+  EXPECT_EQ(config->ropes[0].factor, 2.0F);
   EXPECT_FALSE(config->tied_head);
 }
 
@@ -139,7 +139,7 @@ TEST(GgufTest, OpensTheFileOfAPublishedModel) {
   ASSERT_TRUE(file) << file.error().message();
   const auto config = (*file)->decoder_config();
   ASSERT_TRUE(config) << config.error().message();
-  EXPECT_EQ(config->layers, 30U);
+  EXPECT_EQ(config->layers.size(), 30U);
   EXPECT_EQ(config->vocabulary_size, 49152U);
   const auto vocabulary = (*file)->vocabulary();
   ASSERT_TRUE(vocabulary) << vocabulary.error().message();
