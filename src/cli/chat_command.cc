@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "cli/chain_flags.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/line_reader.h"
 #include "cli/package_files.h"
 #include "sampling/sampler.h"
 
@@ -24,12 +24,12 @@ struct ChatFlags {
 };
 
 /// The next line the user typed; nothing at the end of the input or after Ctrl-C.
-bool read_line(bool is_terminal, std::string& line) {
+bool read_line(bool is_terminal, LineReader& input, std::string& line) {
   if (is_terminal) {
     fmt::print("> ");
     std::fflush(stdout);
   }
-  return static_cast<bool>(std::getline(std::cin, line)) && !interrupt_flag().load();
+  return input.next(line);
 }
 
 class Conversation {
@@ -91,7 +91,7 @@ bool is_about_the_request(const Error& error) {
 }
 
 Status chat(const ChatFlags& flags) {
-  interrupt_flag();
+  LineReader input(STDIN_FILENO, interrupt_flag());
   PACELINE_RETURN_IF_ERROR(sampling::check(flags.sampling.spec));
   PACELINE_ASSIGN_OR_RETURN(auto format, load_chat_format(flags.chain.package));
   PACELINE_ASSIGN_OR_RETURN(const auto session, ChainSession::open(flags.chain));
@@ -101,7 +101,7 @@ Status chat(const ChatFlags& flags) {
                session->manifest().model.name, session->chain().stages().size());
   }
   Conversation conversation(*session, std::move(format), flags);
-  for (std::string line; read_line(is_terminal, line);) {
+  for (std::string line; read_line(is_terminal, input, line);) {
     if (line == "/exit") break;
     if (line == "/clear") {
       conversation.reset();

@@ -50,7 +50,11 @@ class WorkerPool::Handler final : public net::ConnectionHandler {
   const std::string worker_;
 };
 
+WorkerPool::WorkerPool(const Clock& clock)
+    : clock_(clock), heartbeat_([this](const std::stop_token& stop) { beat(stop); }) {}
+
 WorkerPool::~WorkerPool() {
+  heartbeat_ = {};
   for (auto& [address, peer] : peers_) {
     peer.handler->detach();
     if (!peer.connection) continue;
@@ -154,6 +158,15 @@ void WorkerPool::ping(std::uint64_t nonce) {
   }
 }
 
+/// The heartbeat's thread.
+void WorkerPool::beat(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    ping(++nonce_);
+    changed_.wait_for(lock, stop, kPingInterval, [] { return false; });
+  }
+}
+
 /// With the mutex held.
 Status WorkerPool::check_silence() {
   for (const auto& [address, peer] : peers_) {
@@ -179,7 +192,6 @@ Status WorkerPool::wait_until(std::unique_lock<std::mutex>& lock, Deadline deadl
       return fail(ErrorCode::kDeadlineExceeded, "the workers did not answer in time");
     }
     PACELINE_RETURN_IF_ERROR(check_silence());
-    ping(++nonce_);
   }
   if (is_there()) return {};
   return fail(*failure_);

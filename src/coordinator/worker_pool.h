@@ -10,7 +10,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -37,8 +39,8 @@ class WorkerPool {
 
   /// Waits until `stage` is loaded; a Fault of its worker is the error.
   Result<wire::StageReady> await_ready(StageId stage, Deadline deadline);
-  /// Waits for a step's result. Meanwhile pings the workers: one that is silent for too long, or
-  /// gone, or that reports a fault, is the error and is named.
+  /// Waits for a step's result. A worker that is silent for too long, or gone, or that reports a
+  /// fault, is the error and is named.
   Result<wire::StepResult> await_result(StepId step, Deadline deadline);
   /// The last Pong of each worker.
   Result<std::map<std::string, wire::Pong>> ping_all(Deadline deadline);
@@ -53,27 +55,31 @@ class WorkerPool {
     TimePoint last_heard;
   };
 
-  WorkerPool(const Clock& clock) : clock_(clock) {}
+  explicit WorkerPool(const Clock& clock);
   Status greet(net::Transport& transport, const std::string& address, const std::string& name,
                Deadline deadline);
   void on_frame(const std::string& worker, wire::Frame frame);
   void on_closed(const std::string& worker, const Error& reason);
   void record(const std::string& worker, wire::Frame& frame);
   void ping(std::uint64_t nonce);
+  void beat(const std::stop_token& stop);
   Status check_silence();
-  /// Waits until `is_there` holds, pinging and checking for silence; the lock is held by both.
+  /// Waits until `is_there` holds, checking for silence; the lock is held by both.
   template <typename Predicate>
   Status wait_until(std::unique_lock<std::mutex>& lock, Deadline deadline, Predicate is_there);
 
   const Clock& clock_;
   std::map<std::string, wire::Welcome> welcomes_;  ///< complete after connect()
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::map<std::string, Peer> peers_;
   std::map<StageId, wire::StageReady> ready_;
   std::map<StepId, wire::StepResult> results_;
   std::optional<Error> failure_;  ///< the first one; a chain does not survive it
   std::uint64_t nonce_ = 0;
+  /// Pings all workers, also while nobody waits: a worker lets a silent coordinator go. The last
+  /// member, so that it ends before what it uses.
+  std::jthread heartbeat_;
 };
 
 }  // namespace paceline::coordinator

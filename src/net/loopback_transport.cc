@@ -50,6 +50,9 @@ class LoopbackTransport::End final : public Connection, public std::enable_share
     });
   }
 
+  /// Nothing: no link here can be cut without a word.
+  void set_silence_limit(Duration) override {}
+
   const std::string& peer() const override { return peer_; }
 
   // Network thread only.

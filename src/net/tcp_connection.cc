@@ -98,6 +98,13 @@ void TcpConnection::close(Error reason) {
   });
 }
 
+void TcpConnection::set_silence_limit(Duration limit) {
+  asio::post(*context_, [self = shared_from_this(), limit] {
+    self->silence_limit_ = limit;
+    self->arm_timer();
+  });
+}
+
 bool TcpConnection::has_ended() const {
   const std::lock_guard lock(mutex_);
   return end_.has_value();
@@ -283,6 +290,7 @@ std::optional<TcpConnection::Overdue> TcpConnection::next_overdue() const {
     consider({last_read_ + options_.stall_timeout, "no byte in the middle of a frame",
               options_.stall_timeout});
   }
+  if (silence_limit_) consider({last_read_ + *silence_limit_, "silent", *silence_limit_});
   if (!buffers_.empty()) {
     consider({last_written_ + options_.stall_timeout, "the peer takes no bytes",
               options_.stall_timeout});

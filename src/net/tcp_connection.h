@@ -46,6 +46,7 @@ class TcpConnection final : public Connection,
 
   Status send(wire::Frame frame) override;
   void close(Error reason) override;
+  void set_silence_limit(Duration limit) override;
   const std::string& peer() const override { return peer_; }
 
  private:
@@ -96,6 +97,7 @@ class TcpConnection final : public Connection,
   std::optional<TimePoint> timer_at_;
   std::optional<TimePoint> first_frame_at_;
   std::optional<TimePoint> linger_at_;
+  std::optional<Duration> silence_limit_;
   TimePoint last_read_;
   TimePoint last_written_;
   bool is_lingering_ = false;

@@ -120,6 +120,26 @@ TEST(TcpTransportTest, APeerThatStopsInAFrameIsClosedAnIdleOneIsNot) {
   EXPECT_EQ(reason->message(), "no byte in the middle of a frame for 300 ms");
 }
 
+TEST(TcpTransportTest, ASilentPeerIsClosedWhereItMustNotBeSilent) {
+  NetworkThread thread;
+  TcpTransport transport(thread);
+  TestServer server(transport);
+  RawPeer peer(server.endpoint());
+  peer.send(bytes_of(hello()));
+  ASSERT_EQ(server.handler->wait_for_frames(1).size(), 1U);
+  server.accepted()->set_silence_limit(milliseconds(400));
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    std::this_thread::sleep_for(milliseconds(100));
+    peer.send(bytes_of(ping(i)));
+  }
+  ASSERT_EQ(server.handler->wait_for_frames(9).size(), 9U);
+  EXPECT_EQ(server.handler->closed_count(), 0) << "it spoke for two limits";
+  const auto reason = server.handler->wait_for_close();
+  ASSERT_TRUE(reason);
+  EXPECT_EQ(reason->code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(reason->message(), "silent for 400 ms");
+}
+
 TEST(TcpTransportTest, AByteNowAndThenIsProgress) {
   NetworkThread thread;
   TcpOptions options = impatient();

@@ -40,6 +40,10 @@ class Connection {
   /// The handler gets on_closed(reason). The first reason counts.
   virtual void close(Error reason) = 0;
 
+  /// From now on the connection ends (kDeadlineExceeded) once no byte has come for so long, as on a
+  /// link that is cut without a word. For peers that ping. Any thread.
+  virtual void set_silence_limit(Duration limit) = 0;
+
   /// The peer's address, for messages and logs.
   virtual const std::string& peer() const = 0;
 };

@@ -2,12 +2,20 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <utility>
 #include <variant>
 
 #include "wire/frame_header.h"
 
 namespace paceline::worker {
+namespace {
+
+/// A coordinator pings twice a second. One that is silent for so long is let go, or its worker would
+/// be kept from others by a link that was cut without a word.
+constexpr auto kSilenceLimit = std::chrono::seconds(10);
+
+}  // namespace
 
 Session::Session(std::shared_ptr<net::Connection> connection, std::shared_ptr<StageHost> host,
                  WelcomeSource welcome)
@@ -39,6 +47,7 @@ void Session::on_hello(const wire::Address& address, const wire::Hello& hello) {
       return;
     }
   }
+  if (hello.role == wire::Role::kCoordinator) connection_->set_silence_limit(kSilenceLimit);
   has_greeted_ = true;
   role_ = hello.role;
   peer_name_ = hello.name;
