@@ -8,6 +8,7 @@ import sysconfig
 from servers import PACELINE, ROOT
 
 DIRECTORY = ROOT / "build" / "bench"
+PYTHON = pathlib.Path(sys.executable)
 
 
 def smollm2_gguf() -> pathlib.Path:
