@@ -6,6 +6,12 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
+# Several worktrees, and presets that differ in nothing for a file, share what is compiled.
+find_program(PACELINE_CCACHE ccache)
+if(PACELINE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PACELINE_CCACHE})
+endif()
+
 option(PACELINE_WERROR "Treat warnings as errors" ON)
 option(PACELINE_WITH_OPENVINO "Build compiler, engines and the programs (off under tsan: OpenVINO and TBB are not instrumented)" ON)
 option(PACELINE_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
