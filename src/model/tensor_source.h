@@ -38,7 +38,13 @@ class TensorSource {
   /// The file, as messages have it.
   virtual const std::string& name() const = 0;
   virtual std::span<const TensorInfo> tensors() const = 0;
-  /// The tensor's stored bytes, in blocks along rows; valid as long as the source.
+  /// Fills `into` with the tensor's stored bytes (blocks along rows) from `offset` on. Nothing
+  /// stays mapped, so a reader's memory is its own buffer. `tensor` is one of tensors(), and the
+  /// range lies in its size_bytes.
+  virtual Status read(const TensorInfo& tensor, std::uint64_t offset,
+                      std::span<std::byte> into) const = 0;
+  /// The stored bytes as a view; what is touched counts as this process's memory. Valid as long as
+  /// the source.
   virtual std::span<const std::byte> bytes(const TensorInfo& tensor) const = 0;
 
   /// kNotFound names the tensor.
