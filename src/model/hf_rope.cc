@@ -33,15 +33,8 @@ Result<std::uint32_t> original_context(const RopeFields& fields) {
   return fields.own->size_or(kName, kMaxContext, fields.config.context_tokens);
 }
 
-Result<RopeScaling> read_type(const RopeFields& fields) {
-  const bool has_new = gives(fields, "rope_type");
-  const bool has_old = gives(fields, "type");
-  if (!has_new && !has_old) return RopeScaling::kNone;
-  const char* name = has_new ? "rope_type" : "type";
+Result<RopeScaling> scaling_under(const RopeFields& fields, const char* name) {
   PACELINE_ASSIGN_OR_RETURN(const std::string type, fields.own->text(name));
-  if (has_new && has_old && *fields.own->find("type") != type) {
-    return fields.own->wrong("type", "the same as rope_type");
-  }
   if (type == "default") return RopeScaling::kNone;
   if (type == "linear") return RopeScaling::kLinear;
   if (type == "dynamic") return RopeScaling::kDynamic;
@@ -52,6 +45,18 @@ Result<RopeScaling> read_type(const RopeFields& fields) {
   }
   return fields.own->wrong(name, "default, linear, dynamic, llama3, yarn, longrope or su",
                            ErrorCode::kUnimplemented);
+}
+
+Result<RopeScaling> read_type(const RopeFields& fields) {
+  const bool has_new = gives(fields, "rope_type");
+  const bool has_old = gives(fields, "type");
+  if (!has_new && !has_old) return RopeScaling::kNone;
+  PACELINE_ASSIGN_OR_RETURN(const auto scaling,
+                            scaling_under(fields, has_new ? "rope_type" : "type"));
+  if (!has_new || !has_old) return scaling;
+  PACELINE_ASSIGN_OR_RETURN(const auto again, scaling_under(fields, "type"));
+  if (again == scaling) return scaling;
+  return fields.own->wrong("type", "the same as rope_type");
 }
 
 Status read_llama3(const RopeFields& fields, RopeConfig& rope) {

@@ -98,6 +98,10 @@ TEST(HfRopeTest, LongRopeOfPhi3UnderEachOfItsNames) {
     EXPECT_EQ(rope.short_factors, (std::vector<float>{1, 1.5}));
     EXPECT_EQ(rope.long_factors, (std::vector<float>{2, 8}));
   }
+  // As transformers writes it again.
+  EXPECT_TRUE(config_of(base, R"({"partial_rotary_factor": 0.25, "rope_parameters": {
+      "type": "su", "rope_type": "longrope", "rope_theta": 1e4,
+      "short_factor": [1, 1.5], "long_factor": [2, 8]}})"));
   // What the root says goes before what the rope says; nothing stretched has the factor 1.
   const DecoderConfig same =
       right_config(base, R"({"original_max_position_embeddings": 512, "partial_rotary_factor": 0.25,
