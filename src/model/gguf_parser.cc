@@ -51,27 +51,23 @@ constexpr std::array<std::string_view, 42> kTensorTypeNames = {
     "I64",     "F64",   "IQ1_M",  "BF16",  "",      "",       "",     "TQ1_0",   "TQ2_0",
     "",        "",      "",       "MXFP4", "NVFP4", "Q1_0"};
 
-std::optional<TensorType> tensor_type_from_number(std::uint32_t number) {
-  switch (number) {
-    case 0:
-      return TensorType::kF32;
-    case 1:
-      return TensorType::kF16;
-    case 2:
-      return TensorType::kQ4_0;
-    case 3:
-      return TensorType::kQ4_1;
-    case 8:
-      return TensorType::kQ8_0;
-    case 12:
-      return TensorType::kQ4_K;
-    case 14:
-      return TensorType::kQ6_K;
-    case 30:
-      return TensorType::kBF16;
-    default:
-      return std::nullopt;
+/// Types whose name ggml numbers: all of ours but those that only other formats have.
+std::optional<TensorType> tensor_type_from_name(std::string_view name) {
+  for (std::size_t i = 0; i < kTensorTypes; ++i) {
+    const auto type = static_cast<TensorType>(i);
+    if (!name.empty() && to_string(type) == name) return type;
   }
+  return std::nullopt;
+}
+
+std::string names_of_read_types() {
+  std::string names;
+  for (const std::string_view name : kTensorTypeNames) {
+    if (!tensor_type_from_name(name)) continue;
+    if (!names.empty()) names += ", ";
+    names += name;
+  }
+  return names;
 }
 
 struct Header {
@@ -209,11 +205,11 @@ Result<std::vector<std::uint64_t>> read_shape(ByteCursor& cursor, std::string_vi
 
 Result<TensorType> read_tensor_type(ByteCursor& cursor, std::string_view field) {
   PACELINE_ASSIGN_OR_RETURN(const auto number, cursor.number<std::uint32_t>(field));
-  if (const auto type = tensor_type_from_number(number)) return *type;
-  const bool named = number < kTensorTypeNames.size() && !kTensorTypeNames[number].empty();
-  return fail(ErrorCode::kUnimplemented,
-              "{}: has the type {}, expected one of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q4_K, Q6_K",
-              field, named ? std::string(kTensorTypeNames[number]) : fmt::format("{}", number));
+  const std::string_view name =
+      number < kTensorTypeNames.size() ? kTensorTypeNames[number] : std::string_view();
+  if (const auto type = tensor_type_from_name(name)) return *type;
+  return fail(ErrorCode::kUnimplemented, "{}: has the type {}, expected one of {}", field,
+              name.empty() ? fmt::format("{}", number) : std::string(name), names_of_read_types());
 }
 
 /// The bytes of a tensor; an overflow can lie in no file.
