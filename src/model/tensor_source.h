@@ -15,8 +15,28 @@
 
 namespace paceline::model {
 
-/// Storage of a tensor's elements; the block types are those of ggml.
-enum class TensorType { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ4_K, kQ6_K };
+/// Storage of a tensor's elements; the block types are those of ggml. F8_E4M3 is the kind without
+/// infinities, whose scale is a tensor of its own.
+enum class TensorType {
+  kF32,
+  kF16,
+  kBF16,
+  kF8_E4M3,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+};
+/// One more than the last type's number.
+inline constexpr std::size_t kTensorTypes = 16;
 
 /// e.g. "Q4_1"
 std::string_view to_string(TensorType type);
