@@ -71,7 +71,10 @@ GgufFile::GgufFile(std::string name, Storage storage)
 
 Result<std::unique_ptr<GgufFile>> GgufFile::open(const std::filesystem::path& path) {
   PACELINE_ASSIGN_OR_RETURN(auto mapped, system::MappedFile::open(path));
-  return parse(path.string(), std::move(mapped));
+  PACELINE_ASSIGN_OR_RETURN(auto input, system::InputFile::open(path));
+  PACELINE_ASSIGN_OR_RETURN(auto file, parse(path.string(), std::move(mapped)));
+  file->input_ = std::move(input);
+  return file;
 }
 
 Result<std::unique_ptr<GgufFile>> GgufFile::from_memory(std::string name,
@@ -90,10 +93,23 @@ Result<std::unique_ptr<GgufFile>> GgufFile::parse(std::string name, Storage stor
   return file;
 }
 
-std::span<const std::byte> GgufFile::bytes(const TensorInfo& tensor) const {
+std::size_t GgufFile::place(const TensorInfo& tensor) const {
   const auto index = static_cast<std::size_t>(&tensor - contents_.tensors.data());
   PACELINE_CHECK(index < contents_.tensors.size());
-  return file_.subspan(contents_.tensor_offsets[index], tensor.size_bytes);
+  return contents_.tensor_offsets[index];
+}
+
+std::span<const std::byte> GgufFile::bytes(const TensorInfo& tensor) const {
+  return file_.subspan(place(tensor), tensor.size_bytes);
+}
+
+Status GgufFile::read(const TensorInfo& tensor, std::uint64_t offset,
+                      std::span<std::byte> into) const {
+  PACELINE_CHECK(offset <= tensor.size_bytes && into.size() <= tensor.size_bytes - offset);
+  const std::uint64_t begin = place(tensor) + offset;
+  if (input_) return input_->read(begin, into);
+  if (!into.empty()) std::memcpy(into.data(), file_.data() + begin, into.size());
+  return {};
 }
 
 Result<const TensorInfo*> GgufFile::find(std::string_view name) const {

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,10 +20,12 @@
 #include "model/tensor_source.h"
 #include "model/vocabulary.h"
 #include "system/files.h"
+#include "system/input_file.h"
 
 namespace paceline::model {
 
-/// Lifecycle: open, then read; the tensors' bytes stay mapped as long as it lives. Thread-safe.
+/// Lifecycle: open, then read; the file stays mapped as long as it lives, for its metadata.
+/// Thread-safe.
 class GgufFile final : public TensorSource {
  public:
   static Result<std::unique_ptr<GgufFile>> open(const std::filesystem::path& path);
@@ -32,6 +35,8 @@ class GgufFile final : public TensorSource {
 
   const std::string& name() const override { return name_; }
   std::span<const TensorInfo> tensors() const override { return contents_.tensors; }
+  Status read(const TensorInfo& tensor, std::uint64_t offset,
+              std::span<std::byte> into) const override;
   std::span<const std::byte> bytes(const TensorInfo& tensor) const override;
   Result<const TensorInfo*> find(std::string_view name) const override;
 
@@ -56,6 +61,7 @@ class GgufFile final : public TensorSource {
   using Storage = std::variant<system::MappedFile, std::vector<std::byte>>;
   GgufFile(std::string name, Storage storage);
   static Result<std::unique_ptr<GgufFile>> parse(std::string name, Storage storage);
+  std::size_t place(const TensorInfo& tensor) const;
   Result<const GgufValue*> value(std::string_view key, std::string_view expected) const;
   Result<const GgufValue*> array(std::string_view key, GgufType element_type) const;
   [[nodiscard]] tl::unexpected<Error> wrong_type(std::string_view key, const GgufValue& value,
@@ -63,6 +69,7 @@ class GgufFile final : public TensorSource {
 
   std::string name_;
   Storage storage_;
+  std::optional<system::InputFile> input_;  ///< the mapped file, to be read; none from memory
   std::span<const std::byte> file_;
   GgufContents contents_;
   std::unordered_map<std::string_view, std::size_t> index_;  ///< of tensors, by name
