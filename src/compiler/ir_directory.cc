@@ -68,7 +68,7 @@ std::string generation_config_json(const DecoderConfig& config) {
 Status build_ir_directory(const model::TensorSource& source, const DecoderConfig& config,
                           const std::filesystem::path& directory, Progress& progress) {
   const std::filesystem::path bin_path = directory / "openvino_model.bin";
-  PACELINE_ASSIGN_OR_RETURN(const TensorPlan plan, plan_llama_tensors(source, config));
+  PACELINE_ASSIGN_OR_RETURN(const TensorPlan plan, plan_tensors(source, config));
   PACELINE_ASSIGN_OR_RETURN(BinFile bin, BinFile::create(bin_path));
   PACELINE_ASSIGN_OR_RETURN(StoredWeights weights, write_weights(source, plan, bin, progress));
   PACELINE_ASSIGN_OR_RETURN(auto mapped, system::MappedFile::open(bin_path));
@@ -76,7 +76,9 @@ Status build_ir_directory(const model::TensorSource& source, const DecoderConfig
     return fail(ErrorCode::kCancelled, "cancelled before the graph was built");
   }
   WeightBinder binder(std::move(weights), std::move(mapped));
-  PACELINE_ASSIGN_OR_RETURN(const auto graph, build_decoder(config, plan.rope_divisors, binder));
+  DecoderConfig complete = config;
+  if (!plan.rope_divisors.empty()) complete.ropes[0].divisors = plan.rope_divisors;
+  PACELINE_ASSIGN_OR_RETURN(const auto graph, build_decoder(complete, binder));
   PACELINE_RETURN_IF_ERROR(
       write_ir_xml(graph, binder.offsets(), bin, directory / "openvino_model.xml"));
   PACELINE_RETURN_IF_ERROR(

@@ -20,7 +20,7 @@ Result<TensorPlan> plan_after(const std::function<void(GgufTestWriter&)>& change
   if (!file) return fail(file.error());
   auto config = (*file)->decoder_config();
   if (!config) return fail(config.error());
-  return plan_llama_tensors(**file, *config);
+  return plan_tensors(**file, *config);
 }
 
 GgufTestWriter::Tensor& tensor(GgufTestWriter& writer, const std::string& name) {
@@ -32,7 +32,7 @@ GgufTestWriter::Tensor& tensor(GgufTestWriter& writer, const std::string& name) 
 
 TEST(TensorPlanTest, TensorsLieInTheOrderOfTheLayers) {
   const auto file = open_small_llama({.layers = 3, .tied = false});
-  const auto plan = plan_llama_tensors(*file, file->decoder_config().value());
+  const auto plan = plan_tensors(*file, file->decoder_config().value());
   ASSERT_TRUE(plan) << plan.error().message();
   ASSERT_EQ(plan->tensors.size(), 3U + 3 * 9);
   EXPECT_EQ(plan->tensors.front().name, "model.embed_tokens.weight");
@@ -57,7 +57,7 @@ TEST(TensorPlanTest, RowsOfAHeadGoFromNeighboursToHalves) {
 
 TEST(TensorPlanTest, OnlyQueriesAndKeysAreReordered) {
   const auto file = open_small_llama({.rotary = 32});
-  const auto plan = plan_llama_tensors(*file, file->decoder_config().value());
+  const auto plan = plan_tensors(*file, file->decoder_config().value());
   ASSERT_TRUE(plan);
   for (const PlannedTensor& planned : plan->tensors) {
     const bool turned = planned.name.find("q_proj") != std::string::npos ||
@@ -81,8 +81,8 @@ TEST(TensorPlanTest, WhatDoesNotFitIsNamed) {
                "\"blk.2.attn_norm.weight\": is missing");
   expect_error([](GgufTestWriter& w) { w.set_u32("llama.block_count", 1); },
                ErrorCode::kUnimplemented,
-               "\"blk.1.attn_norm.weight\": has no place in the graph, expected only those of "
-               "plain llama");
+               "\"blk.1.attn_norm.weight\": has no place in the graph, expected only what the "
+               "configuration of a llama asks for");
   expect_error(
       [](GgufTestWriter& w) {
         tensor(w, "blk.0.attn_k.weight").shape = {256, 128};
@@ -98,7 +98,8 @@ TEST(TensorPlanTest, WhatDoesNotFitIsNamed) {
         w.add({"blk.0.attn_q.bias", {256}, 0, std::string(1024, '\0')});
       },
       ErrorCode::kUnimplemented,
-      "\"blk.0.attn_q.bias\": has no place in the graph, expected only those of plain llama");
+      "\"blk.0.attn_q.bias\": has no place in the graph, expected only what the configuration "
+      "of a llama asks for");
 }
 
 TEST(TensorPlanTest, RopeDivisorsArePositive) {

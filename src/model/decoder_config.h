@@ -32,7 +32,7 @@ struct RopeConfig {
   float theta = 10000.0F;
   RopeScaling scaling = RopeScaling::kNone;
   float factor = 1.0F;
-  std::uint32_t original_context_tokens = 0;  ///< where scaling needs it
+  std::uint32_t original_context_tokens = 0;  ///< where scaling needs it; dynamic: the trained
   float low_frequency_factor = 1.0F;          ///< llama3
   float high_frequency_factor = 4.0F;         ///< llama3
   float beta_fast = 32.0F;                    ///< yarn
@@ -84,6 +84,9 @@ struct DecoderConfig {
   ExpertConfig experts;
 
   std::uint32_t rope_dimensions = 0;  ///< of head_size; the rest is passed through
+  /// Rows of queries and keys are stored so that rope turns neighbours (2i, 2i + 1) of a head, not
+  /// (i, i + rope_dimensions / 2): GGUFs of llama, granite and smollm3.
+  bool rope_turns_neighbours = false;
   std::vector<RopeConfig> ropes;      ///< at least one; Gemma 3 has one of global, one of local
 
   float attention_scale = 0.0F;      ///< of q*k; 0: 1 / sqrt(head_size)

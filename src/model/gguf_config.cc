@@ -99,6 +99,7 @@ Status read_head_size(const GgufFile& file, const Keys& keys, DecoderConfig& con
 }
 
 Status read_rope(const GgufFile& file, const Keys& keys, DecoderConfig& config) {
+  config.rope_turns_neighbours = true;
   RopeConfig& rope = config.ropes.emplace_back();
   PACELINE_ASSIGN_OR_RETURN(rope.theta, keys.positive_or("rope.freq_base", 10000.0F));
   PACELINE_ASSIGN_OR_RETURN(config.rope_dimensions,
