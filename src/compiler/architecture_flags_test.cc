@@ -12,7 +12,6 @@
 #include <openvino/openvino.hpp>
 
 #include "compiler/builder.h"
-#include "compiler/golden_config.h"
 #include "compiler/golden_model.h"
 #include "compiler/weight_writer.h"
 

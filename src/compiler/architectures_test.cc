@@ -9,7 +9,6 @@
 
 #include <openvino/openvino.hpp>
 
-#include "compiler/golden_config.h"
 #include "compiler/golden_model.h"
 #include "compiler/ir_directory.h"
 

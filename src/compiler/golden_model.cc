@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
 #include "model/half.h"
+#include "model/hf_config.h"
 #include "system/files.h"
 
 namespace paceline::compiler {
@@ -133,6 +135,13 @@ GoldenModel read_golden(const std::string& name) {
     std::memcpy(logits.data(), bytes.data() + run * count * sizeof(float), count * sizeof(float));
   }
   return golden;
+}
+
+model::DecoderConfig golden_config(const std::string& name) {
+  auto config = model::read_hf_config(golden_directory(name));
+  if (!config) std::fprintf(stderr, "%s\n", config.error().message().c_str());
+  PACELINE_CHECK(config.has_value());
+  return *config;
 }
 
 std::unique_ptr<model::TensorSource> draw_tensors(const std::string& name, TensorType type) {

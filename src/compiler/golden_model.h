@@ -33,6 +33,8 @@ struct GoldenModel {
 
 std::filesystem::path golden_directory(const std::string& name);
 GoldenModel read_golden(const std::string& name);
+/// What the reader of Hugging Face directories makes of its config.json.
+model::DecoderConfig golden_config(const std::string& name);
 
 /// The model's tensors as tests/golden/make_architectures.py draws them, stored as `type` (F32, F16
 /// or BF16, all exact).

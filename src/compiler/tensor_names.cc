@@ -138,6 +138,7 @@ std::vector<StoredName> TensorNames::in_hugging_face(std::string_view name) cons
 
 bool TensorNames::is_needless(std::string_view name, const DecoderConfig& config) const {
   if (is_gguf_) {
+    // The configuration has read them.
     const bool is_long = config.ropes[0].scaling == model::RopeScaling::kLongRope;
     if (name == "rope_freqs.weight") return !config.ropes[0].divisors.empty();
     return is_long && (name == "rope_factors_long.weight" || name == "rope_factors_short.weight");

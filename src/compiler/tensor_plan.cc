@@ -1,12 +1,11 @@
 #include "compiler/tensor_plan.h"
 
-#include <cmath>
+#include <algorithm>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include "compiler/tensor_names.h"
-#include "model/dequantize.h"
 #include "model/foreign_text.h"
 
 namespace paceline::compiler {
@@ -19,9 +18,6 @@ using model::QueryKeyNorm;
 using model::TensorInfo;
 using model::TensorSource;
 using Shape = std::vector<std::uint64_t>;
-
-constexpr const char* kRopeDivisors = "rope_freqs.weight";
-constexpr std::uint64_t kScaleBlock = 128;  ///< rows and columns that share an FP8 scale
 
 std::uint64_t query_rows(const DecoderConfig& config) {
   return std::uint64_t{config.attention_heads} * config.head_size;
@@ -105,20 +101,6 @@ class Planner {
     return {};
   }
 
-  /// A GGUF's own frequencies, unless the configuration has them already.
-  Status add_rope_divisors(std::uint64_t count) {
-    if (!config_.ropes[0].divisors.empty() || !source_.find(kRopeDivisors)) return {};
-    PACELINE_ASSIGN_OR_RETURN(const TensorInfo* tensor, take(kRopeDivisors, {count}));
-    plan_.rope_divisors.resize(count);
-    model::dequantize(tensor->type, source_.bytes(*tensor), plan_.rope_divisors);
-    for (const float divisor : plan_.rope_divisors) {
-      if (std::isfinite(divisor) && divisor > 0.0F) continue;
-      return fail(ErrorCode::kDataLoss, "{}: tensor {}: has a value of {}, expected more than 0",
-                  source_.name(), in_quotes(kRopeDivisors), divisor);
-    }
-    return {};
-  }
-
   Result<TensorPlan> finish() {
     for (const TensorInfo& tensor : source_.tensors()) {
       if (taken_.contains(&tensor) || names_.is_needless(tensor.name, config_)) continue;
@@ -162,24 +144,29 @@ class Planner {
   Result<const TensorInfo*> scale_of(const TensorInfo& tensor) {
     const TensorInfo* none = nullptr;
     if (tensor.type != model::TensorType::kF8_E4M3 || tensor.shape.size() != 2) return none;
-    const std::uint64_t rows = tensor.shape[0];
-    const Shape blocks = {(rows + kScaleBlock - 1) / kScaleBlock,
-                          (tensor.shape[1] + kScaleBlock - 1) / kScaleBlock};
     for (const std::string& name : TensorNames::scales(tensor.name)) {
       const auto found = source_.find(name);
       if (!found) continue;
       taken_.insert(*found);
-      const Shape& shape = (*found)->shape;
-      const bool is_known = shape.empty() || shape == Shape{1} || shape == Shape{rows} ||
-                            shape == Shape{rows, 1} || shape == blocks;
-      if (is_known && !model::is_quantized((*found)->type)) return *found;
-      return fail(ErrorCode::kDataLoss,
-                  "{}: tensor {}: has the shape {}, expected one scale, {} of rows, or {} of "
-                  "blocks of 128 x 128",
-                  source_.name(), in_quotes(name), fmt::join(shape, " x "), rows,
-                  fmt::join(blocks, " x "));
+      PACELINE_RETURN_IF_ERROR(check_scale(tensor, **found));
+      return *found;
     }
     return none;
+  }
+
+  Status check_scale(const TensorInfo& tensor, const TensorInfo& scale) const {
+    const auto divided = [](std::uint64_t size, std::uint64_t by) { return (size + by - 1) / by; };
+    const std::uint64_t rows = tensor.shape[0];
+    std::vector<Shape> known = {{}, {1}, {rows}, {rows, 1}};
+    if (config_.fp8_block_rows != 0) {
+      known = {{divided(rows, config_.fp8_block_rows),
+                divided(tensor.shape[1], config_.fp8_block_columns)}};
+    }
+    const bool is_known = std::find(known.begin(), known.end(), scale.shape) != known.end();
+    if (is_known && !model::is_quantized(scale.type)) return {};
+    return fail(ErrorCode::kDataLoss, "{}: tensor {}: has the shape {}, expected {} of real numbers",
+                source_.name(), in_quotes(scale.name), fmt::join(scale.shape, " x "),
+                fmt::join(known.back(), " x "));
   }
 
   const TensorSource& source_;
@@ -204,7 +191,7 @@ void add_attention(Layer& layer, const DecoderConfig& config) {
   const std::uint64_t keys = key_rows(config);
   const bool has_bias = config.query_key_value_bias;
   RowOrder order;
-  if (config.rope_turns_neighbours) order = {config.head_size, config.rope_dimensions};
+  if (config.interleaved_rope_rows) order = {config.head_size, config.rope_dimensions};
   add_projection(layer, "self_attn.q_proj", {queries, hidden}, has_bias, order);
   add_projection(layer, "self_attn.k_proj", {keys, hidden}, has_bias, order);
   add_projection(layer, "self_attn.v_proj", {keys, hidden}, has_bias);
@@ -273,7 +260,6 @@ Result<TensorPlan> plan_tensors(const TensorSource& source, const DecoderConfig&
   }
   PACELINE_RETURN_IF_ERROR(planner.add({"model.norm.weight", {config.hidden_size}}));
   if (!config.tied_head) PACELINE_RETURN_IF_ERROR(planner.add({"lm_head.weight", table}));
-  PACELINE_RETURN_IF_ERROR(planner.add_rope_divisors(config.rope_dimensions / 2));
   return planner.finish();
 }
 

@@ -29,9 +29,9 @@ struct TensorPiece {
   const model::TensorInfo* source = nullptr;
   std::uint64_t first_row = 0;
   std::uint64_t rows = 0;
-  /// FP8: what `source` is multiplied with, a factor for all ([] or [1]), for each row ([R] or
-  /// [R, 1]), or for blocks of 128 x 128 ([R/128, C/128], rounded up); of the whole tensor, not
-  /// of this piece alone. Null: nothing.
+  /// FP8: what `source` is multiplied with, of the whole tensor, not of this piece alone. A factor
+  /// for all ([] or [1]) or for each row ([R] or [R, 1]), or, where the configuration has
+  /// fp8_block_rows and _columns, for each block of them. Null: nothing.
   const model::TensorInfo* scale = nullptr;
 };
 
@@ -47,13 +47,11 @@ struct PlannedTensor {
 struct TensorPlan {
   /// Embedding, layer 0, layer 1, ..., final norm, head (absent where tied).
   std::vector<PlannedTensor> tensors;
-  /// One divisor of each inverse rope frequency; empty: all 1.
-  std::vector<float> rope_divisors;
 };
 
 /// Finds every tensor of a decoder in `source`, under Hugging Face's names or GGUF's, and holds its
-/// shape against `config`. kNotFound names a missing tensor, kDataLoss one of a wrong shape or a
-/// rope divisor that is not positive, kUnimplemented one that this graph has no place for (a bias,
+/// shape against `config`. kNotFound names a missing tensor, kDataLoss one of a wrong shape,
+/// kUnimplemented one that this graph has no place for (a bias,
 /// say), since leaving it out would compute something else.
 Result<TensorPlan> plan_tensors(const model::TensorSource& source,
                                 const model::DecoderConfig& config);

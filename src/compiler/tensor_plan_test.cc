@@ -42,7 +42,6 @@ TEST(TensorPlanTest, TensorsLieInTheOrderOfTheLayers) {
   EXPECT_EQ(plan->tensors[10].name, "model.layers.1.input_layernorm.weight");
   EXPECT_EQ(plan->tensors[28].name, "model.norm.weight");
   EXPECT_EQ(plan->tensors[29].name, "lm_head.weight");
-  EXPECT_TRUE(plan->rope_divisors.empty());
 }
 
 TEST(TensorPlanTest, RowsOfAHeadGoFromNeighboursToHalves) {
@@ -100,22 +99,6 @@ TEST(TensorPlanTest, WhatDoesNotFitIsNamed) {
       ErrorCode::kUnimplemented,
       "\"blk.0.attn_q.bias\": has no place in the graph, expected only what the configuration "
       "of a llama asks for");
-}
-
-TEST(TensorPlanTest, RopeDivisorsArePositive) {
-  const auto plan = plan_after([](GgufTestWriter&) {}, {.rope_divisors = true});
-  ASSERT_TRUE(plan) << plan.error().message();
-  ASSERT_EQ(plan->rope_divisors.size(), 32U);
-  EXPECT_EQ(plan->rope_divisors[8], 2.0F);
-  for (const float bad : {0.0F, -1.0F, std::nanf("")}) {
-    const auto refused = plan_after(
-        [&](GgufTestWriter& w) {
-          tensor(w, "rope_freqs.weight").bytes.replace(0, 4, GgufTestWriter::raw(bad));
-        },
-        {.rope_divisors = true});
-    ASSERT_FALSE(refused);
-    EXPECT_NE(refused.error().message().find("expected more than 0"), std::string::npos);
-  }
 }
 
 }  // namespace

@@ -102,6 +102,20 @@ TEST(GgufTest, ReadsTheVocabulary) {
   EXPECT_EQ(vocabulary->chat_template, "{{ messages }}");
 }
 
+TEST(GgufTest, SomePreTokenizersBeginATextUnlessTheFileSaysNo) {
+  GgufTestWriter writer = small_model();
+  for (const char* pre : {"llama-bpe", "llama3", "tekken"}) {
+    writer.set_string("tokenizer.ggml.pre", pre);
+    EXPECT_TRUE(opened(writer)->vocabulary()->add_bos) << pre;
+  }
+  writer.set_bool("tokenizer.ggml.add_bos_token", false);
+  EXPECT_FALSE(opened(writer)->vocabulary()->add_bos);
+  writer.erase("tokenizer.ggml.add_bos_token").set_string("tokenizer.ggml.pre", "qwen2");
+  EXPECT_FALSE(opened(writer)->vocabulary()->add_bos);
+  writer.set_string("tokenizer.ggml.model", "llama");
+  EXPECT_TRUE(opened(writer)->vocabulary()->add_bos);
+}
+
 TEST(GgufTest, TensorsHaveRowMajorShapesAndTheirBytes) {
   const auto file = opened(small_model());
   const auto tensor = file->find("token_embd.weight");
