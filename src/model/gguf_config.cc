@@ -198,13 +198,11 @@ Status read_special_ids(const GgufFile& file, Vocabulary& vocabulary) {
 }
 
 Status read_switches(const GgufFile& file, Vocabulary& vocabulary) {
-  const auto read = [&](std::string_view key, bool& value) -> Status {
+  const auto read = [&](std::string_view key, auto& value) -> Status {
     if (!file.has(key)) return {};
     PACELINE_ASSIGN_OR_RETURN(value, file.bool_value(key));
     return {};
   };
-  vocabulary.add_bos =
-      vocabulary.model == "llama";  // SentencePiece's convention where nothing says
   PACELINE_RETURN_IF_ERROR(read("tokenizer.ggml.add_bos_token", vocabulary.add_bos));
   PACELINE_RETURN_IF_ERROR(read("tokenizer.ggml.add_eos_token", vocabulary.add_eos));
   return read("tokenizer.ggml.add_space_prefix", vocabulary.add_space_prefix);
@@ -234,6 +232,9 @@ Result<DecoderConfig> GgufFile::decoder_config() const {
 
 Result<Vocabulary> GgufFile::vocabulary() const {
   Vocabulary vocabulary;
+  if (has("general.architecture")) {
+    PACELINE_ASSIGN_OR_RETURN(vocabulary.architecture, string_value("general.architecture"));
+  }
   PACELINE_ASSIGN_OR_RETURN(vocabulary.model, string_value("tokenizer.ggml.model"));
   if (has("tokenizer.ggml.pre")) {
     PACELINE_ASSIGN_OR_RETURN(vocabulary.pre, string_value("tokenizer.ggml.pre"));
