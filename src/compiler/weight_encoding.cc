@@ -35,7 +35,6 @@ float largest_quant(TensorType type) {
   }
 }
 
-bool has_offsets(TensorType type) { return type == TensorType::kQ4_1 || type == TensorType::kQ4_K; }
 /// True where a group's scale is a product and so no f16 by itself.
 bool has_derived_scales(TensorType type) {
   return type == TensorType::kQ4_K || type == TensorType::kQ6_K;
@@ -181,7 +180,7 @@ Result<WeightEncoding> choose_encoding(const model::TensorInfo& tensor,
   }
   if (!fits_half(tensor.type, extremes)) return encoding;
   encoding.group = model::group_elements(tensor.type);
-  encoding.has_zero_points = has_offsets(tensor.type);
+  encoding.has_zero_points = model::has_offsets(tensor.type);
   encoding.type = ov::element::i8;
   if (tensor.type == TensorType::kQ4_0) encoding.type = ov::element::i4;
   if (encoding.has_zero_points) encoding.type = ov::element::u4;

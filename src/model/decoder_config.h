@@ -83,16 +83,24 @@ struct DecoderConfig {
   bool feed_forward_bias = false;
   ExpertConfig experts;
 
+  /// Query and key rows are stored so that the pairs which rope turns lie side by side (rows 2i and
+  /// 2i + 1 of a head; some GGUFs), not half a head apart.
+  bool interleaved_rope_rows = false;
   std::uint32_t rope_dimensions = 0;  ///< of head_size; the rest is passed through
   std::vector<RopeConfig> ropes;      ///< at least one; Gemma 3 has one of global, one of local
 
-  float attention_scale = 0.0F;      ///< of q*k; 0: 1 / sqrt(head_size)
-  float attention_softcap = 0.0F;    ///< c * tanh(scores / c); 0: none
-  float logit_softcap = 0.0F;        ///< 0: none
+  float attention_scale = 0.0F;    ///< of q*k; 0: 1 / sqrt(head_size)
+  float attention_softcap = 0.0F;  ///< c * tanh(scores / c); 0: none
+  float logit_softcap = 0.0F;      ///< 0: none
   float embedding_multiplier = 1.0F;
   float residual_multiplier = 1.0F;  ///< of what a block adds (Granite)
   float logit_multiplier = 1.0F;     ///< 1 / Granite's logits_scaling
   bool tied_head = false;            ///< the head is the embedding's matrix
+
+  /// Matrices of F8_E4M3 are times their tensor NAME_scale_inv (or NAME_scale), one factor for this
+  /// many rows and columns; 0: one factor for a row or for all, as the scales' shape says.
+  std::uint32_t fp8_block_rows = 0;
+  std::uint32_t fp8_block_columns = 0;
 
   std::int64_t bos_token_id = -1;      ///< -1: none
   std::int64_t padding_token_id = -1;  ///< -1: none

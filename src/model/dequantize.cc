@@ -19,6 +19,21 @@ void dequantize_block(TensorType type, std::span<const std::byte> block, float* 
   }
 }
 
+/// Elements of two bytes and of one.
+void widen(TensorType type, std::span<const std::byte> elements, std::span<float> values) {
+  if (type == TensorType::kF8_E4M3) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = f8e4m3_to_float(std::to_integer<std::uint8_t>(elements[i]));
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, elements.data() + i * sizeof(bits), sizeof(bits));
+    values[i] = type == TensorType::kF16 ? half_to_float(bits) : bfloat_to_float(bits);
+  }
+}
+
 }  // namespace
 
 void dequantize(TensorType type, std::span<const std::byte> blocks, std::span<float> values) {
@@ -33,11 +48,7 @@ void dequantize(TensorType type, std::span<const std::byte> blocks, std::span<fl
   } else if (type == TensorType::kF32) {
     if (!blocks.empty()) std::memcpy(values.data(), blocks.data(), blocks.size());
   } else {
-    for (std::size_t i = 0; i < count; ++i) {
-      std::uint16_t bits = 0;
-      std::memcpy(&bits, blocks.data() + i * sizeof(bits), sizeof(bits));
-      values[i] = type == TensorType::kF16 ? half_to_float(bits) : bfloat_to_float(bits);
-    }
+    widen(type, blocks, values);
   }
 }
 

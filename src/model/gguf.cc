@@ -7,9 +7,14 @@
 #include "base/check.h"
 #include "model/byte_cursor.h"
 #include "model/foreign_text.h"
+#include "model/gguf_split.h"
 
 namespace paceline::model {
 namespace {
+
+constexpr const char* kSplitCount = "split.count";
+constexpr const char* kSplitNumber = "split.no";
+constexpr const char* kSplitTensors = "split.tensors.count";
 
 std::span<const std::byte> view(const std::variant<system::MappedFile, std::vector<std::byte>>& s) {
   if (const auto* mapped = std::get_if<system::MappedFile>(&s)) return mapped->bytes();
@@ -66,34 +71,114 @@ std::vector<Number> numbers(const GgufValue& array) {
 
 }  // namespace
 
-GgufFile::GgufFile(std::string name, Storage storage)
-    : name_(std::move(name)), storage_(std::move(storage)), file_(view(storage_)) {}
-
 Result<std::unique_ptr<GgufFile>> GgufFile::open(const std::filesystem::path& path) {
-  PACELINE_ASSIGN_OR_RETURN(auto mapped, system::MappedFile::open(path));
-  return parse(path.string(), std::move(mapped));
+  std::unique_ptr<GgufFile> file(new GgufFile(path.string()));
+  PACELINE_RETURN_IF_ERROR(file->add_file(path));
+  PACELINE_ASSIGN_OR_RETURN(const std::uint64_t count, file->part_count());
+  if (count > 1) {
+    file.reset(new GgufFile(path.string()));
+    PACELINE_RETURN_IF_ERROR(file->add_all_parts(path, count));
+  }
+  PACELINE_RETURN_IF_ERROR(file->make_index());
+  return file;
 }
 
 Result<std::unique_ptr<GgufFile>> GgufFile::from_memory(std::string name,
                                                         std::vector<std::byte> bytes) {
-  return parse(std::move(name), std::move(bytes));
-}
-
-Result<std::unique_ptr<GgufFile>> GgufFile::parse(std::string name, Storage storage) {
-  std::unique_ptr<GgufFile> file(new GgufFile(std::move(name), std::move(storage)));
-  auto contents = parse_gguf(file->file_);
-  if (!contents) return fail(contents.error().with_context(file->name_));
-  file->contents_ = std::move(*contents);
-  for (std::size_t i = 0; i < file->contents_.tensors.size(); ++i) {
-    file->index_.emplace(file->contents_.tensors[i].name, i);
+  std::unique_ptr<GgufFile> file(new GgufFile(std::move(name)));
+  PACELINE_RETURN_IF_ERROR(file->add_part(file->name_, {std::move(bytes), std::nullopt, {}}));
+  PACELINE_ASSIGN_OR_RETURN(const std::uint64_t count, file->part_count());
+  if (count > 1) {
+    return fail(ErrorCode::kUnimplemented, "{}: metadata {}: is {}, expected 1 in memory",
+                file->name_, in_quotes(kSplitCount), count);
   }
+  PACELINE_RETURN_IF_ERROR(file->make_index());
   return file;
 }
 
+Status GgufFile::add_file(const std::filesystem::path& path) {
+  PACELINE_ASSIGN_OR_RETURN(auto mapped, system::MappedFile::open(path));
+  PACELINE_ASSIGN_OR_RETURN(auto input, system::InputFile::open(path));
+  return add_part(path.string(), {std::move(mapped), std::move(input), {}});
+}
+
+Status GgufFile::add_part(const std::string& name, Part part) {
+  part.file = view(part.storage);  // moves with the storage
+  auto contents = parse_gguf(part.file);
+  if (!contents) return fail(contents.error().with_context(name));
+  for (std::size_t i = 0; i < contents->tensors.size(); ++i) {
+    places_.push_back({parts_.size(), contents->tensor_offsets[i]});
+    tensors_.push_back(std::move(contents->tensors[i]));
+  }
+  values_ = std::move(contents->values);
+  parts_.push_back(std::move(part));
+  return {};
+}
+
+Result<std::uint64_t> GgufFile::part_count() const {
+  if (!has(kSplitCount)) return 1;
+  return unsigned_value(kSplitCount);
+}
+
+Status GgufFile::add_all_parts(const std::filesystem::path& path, std::uint64_t count) {
+  const auto name = parse_gguf_part_name(path);
+  if (!name || name->count != count) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{}: metadata {}: is {}, expected a file name like MODEL-00001-of-{:05}.gguf",
+                name_, in_quotes(kSplitCount), count, count);
+  }
+  GgufValues first;
+  for (std::uint32_t i = 0; i < name->count; ++i) {
+    const auto part_path = name->path_of(i);
+    if (auto added = add_file(part_path); !added) {
+      return fail(added.error().with_context(fmt::format("part {} of {}", i + 1, count)));
+    }
+    // Its own metadata stands in for the whole's until the first part's is put back.
+    const auto number = unsigned_value(kSplitNumber);
+    const auto of = unsigned_value(kSplitCount);
+    if (!number || *number != i || !of || *of != count) {
+      return fail(ErrorCode::kDataLoss,
+                  "{}: metadata {} and {}: are missing or others, expected {} and {}",
+                  part_path.string(), in_quotes(kSplitNumber), in_quotes(kSplitCount), i, count);
+    }
+    if (i == 0) first = std::move(values_);
+  }
+  values_ = std::move(first);
+  if (!has(kSplitTensors)) return {};
+  PACELINE_ASSIGN_OR_RETURN(const std::uint64_t tensors, unsigned_value(kSplitTensors));
+  if (tensors == tensors_.size()) return {};
+  return fail(ErrorCode::kDataLoss, "{}: metadata {}: is {}, expected the {} tensors of all parts",
+              name_, in_quotes(kSplitTensors), tensors, tensors_.size());
+}
+
+Status GgufFile::make_index() {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (index_.emplace(tensors_[i].name, i).second) continue;
+    return fail(ErrorCode::kDataLoss, "{}: tensor {}: is in two parts, expected once", name_,
+                in_quotes(tensors_[i].name));
+  }
+  return {};
+}
+
+const GgufFile::Place& GgufFile::place(const TensorInfo& tensor) const {
+  const auto index = static_cast<std::size_t>(&tensor - tensors_.data());
+  PACELINE_CHECK(index < tensors_.size());
+  return places_[index];
+}
+
 std::span<const std::byte> GgufFile::bytes(const TensorInfo& tensor) const {
-  const auto index = static_cast<std::size_t>(&tensor - contents_.tensors.data());
-  PACELINE_CHECK(index < contents_.tensors.size());
-  return file_.subspan(contents_.tensor_offsets[index], tensor.size_bytes);
+  const Place& at = place(tensor);
+  return parts_[at.part].file.subspan(at.offset, tensor.size_bytes);
+}
+
+Status GgufFile::read(const TensorInfo& tensor, std::uint64_t offset,
+                      std::span<std::byte> into) const {
+  PACELINE_CHECK(offset <= tensor.size_bytes && into.size() <= tensor.size_bytes - offset);
+  const Place& at = place(tensor);
+  const Part& part = parts_[at.part];
+  if (part.input) return part.input->read(at.offset + offset, into);
+  if (!into.empty()) std::memcpy(into.data(), part.file.data() + at.offset + offset, into.size());
+  return {};
 }
 
 Result<const TensorInfo*> GgufFile::find(std::string_view name) const {
@@ -101,12 +186,12 @@ Result<const TensorInfo*> GgufFile::find(std::string_view name) const {
   if (found == index_.end()) {
     return fail(ErrorCode::kNotFound, "{}: tensor {}: is missing", name_, in_quotes(name));
   }
-  return &contents_.tensors[found->second];
+  return &tensors_[found->second];
 }
 
 Result<const GgufValue*> GgufFile::value(std::string_view key, std::string_view expected) const {
-  const auto found = contents_.values.find(key);
-  if (found == contents_.values.end()) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
     return fail(ErrorCode::kNotFound, "{}: metadata {}: is missing, expected {}", name_,
                 in_quotes(key), expected);
   }
@@ -194,6 +279,18 @@ Result<std::vector<std::int32_t>> GgufFile::int_array(std::string_view key) cons
     return wrong_type(key, *found, "an array of i32");
   }
   return numbers<std::int32_t>(*found);
+}
+
+Result<std::vector<bool>> GgufFile::bool_array(std::string_view key) const {
+  PACELINE_ASSIGN_OR_RETURN(const GgufValue* found, array(key, GgufType::kBool));
+  std::vector<bool> result;
+  for (const std::byte byte : found->bytes) result.push_back(byte != std::byte{0});
+  return result;
+}
+
+bool GgufFile::is_array(std::string_view key) const {
+  const auto found = values_.find(key);
+  return found != values_.end() && found->second.type == GgufType::kArray;
 }
 
 }  // namespace paceline::model

@@ -1,62 +1,72 @@
-// What GGUF's keys mean: the configuration of a decoder and the vocabulary.
+// What GGUF's keys mean: the configuration of a decoder.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <string>
 
+#include "model/config_limits.h"
 #include "model/foreign_text.h"
 #include "model/gguf.h"
+#include "model/gguf_architectures.h"
+#include "model/gguf_keys.h"
+#include "model/gguf_rope.h"
+#include "model/gguf_tokens.h"
 
 namespace paceline::model {
 namespace {
 
-constexpr std::uint32_t kMaxLayers = 1024;
-constexpr std::uint32_t kMaxSize = 1U << 20;  ///< of hidden and feed-forward vectors
-constexpr std::uint32_t kMaxHeads = 1U << 14;
-constexpr std::uint32_t kMaxContext = INT32_MAX;
+constexpr std::string_view kWindow = "attention.sliding_window";
+constexpr std::string_view kWindowPattern = "attention.sliding_window_pattern";
 
-/// Look-ups of one architecture's keys that are optional or bounded.
-class Keys {
- public:
-  Keys(const GgufFile& file, std::string prefix) : file_(file), prefix_(std::move(prefix)) {}
-
-  std::string full(std::string_view key) const { return prefix_ + std::string(key); }
-
-  Result<std::uint32_t> size(std::string_view key, std::uint32_t most) const {
-    PACELINE_ASSIGN_OR_RETURN(const std::uint64_t value, file_.unsigned_value(full(key)));
-    if (value >= 1 && value <= most) return static_cast<std::uint32_t>(value);
-    return fail(ErrorCode::kDataLoss, "{}: metadata {}: is {}, expected 1 to {}", file_.name(),
-                in_quotes(full(key)), value, most);
+Result<const GgufArchitecture*> find_architecture(const GgufFile& file) {
+  constexpr const char* kKey = "general.architecture";
+  PACELINE_ASSIGN_OR_RETURN(const std::string given, file.string_value(kKey));
+  std::vector<std::string_view> names;
+  for (const GgufArchitecture& row : gguf_architectures()) {
+    if (row.name == given) return &row;
+    names.push_back(row.name);
   }
-  Result<std::uint32_t> size_or(std::string_view key, std::uint32_t most,
-                                std::uint32_t otherwise) const {
-    if (!file_.has(full(key))) return otherwise;
-    return size(key, most);
-  }
-  Result<float> positive(std::string_view key) const {
-    PACELINE_ASSIGN_OR_RETURN(const float value, file_.float_value(full(key)));
-    if (value > 0.0F) return value;
-    return fail(ErrorCode::kDataLoss, "{}: metadata {}: is {}, expected more than 0", file_.name(),
-                in_quotes(full(key)), value);
-  }
-  Result<float> positive_or(std::string_view key, float otherwise) const {
-    if (!file_.has(full(key))) return otherwise;
-    return positive(key);
-  }
-
- private:
-  const GgufFile& file_;
-  std::string prefix_;
-};
-
-/// The id under an optional key, -1 without it; refused where it is not below `tokens`.
-Result<std::int64_t> token_id(const GgufFile& file, std::string_view key, std::uint64_t tokens) {
-  if (!file.has(key)) return -1;
-  PACELINE_ASSIGN_OR_RETURN(const std::uint64_t id, file.unsigned_value(key));
-  if (id < tokens) return static_cast<std::int64_t>(id);
-  return fail(ErrorCode::kDataLoss, "{}: metadata {}: is {}, expected less than the {} tokens",
-              file.name(), in_quotes(key), id, tokens);
+  return fail(ErrorCode::kUnimplemented, "{}: metadata \"{}\": is {}, expected one of {}",
+              file.name(), kKey, in_quotes(given), fmt::join(names, ", "));
 }
 
-Status read_sizes(const Keys& keys, DecoderConfig& config) {
+/// Keys of computations that the graph has no place for: leaving them out would give other logits.
+Status refuse_unbuilt(const GgufArchitecture& architecture, const GgufKeys& keys) {
+  for (const char* key :
+       {"expert_shared_count", "expert_shared_feed_forward_length", "expert_group_count",
+        "leading_dense_block_count", "nextn_predict_layers"}) {
+    PACELINE_ASSIGN_OR_RETURN(const std::uint32_t value, keys.size_or_none(key, UINT32_MAX));
+    if (value != 0) return keys.wrong(key, value, "0", ErrorCode::kUnimplemented);
+  }
+  const auto refuse_other_than = [&](const char* key, float expected) -> Status {
+    PACELINE_ASSIGN_OR_RETURN(const float value, keys.nonzero_or(key, expected));
+    if (value == expected) return {};
+    return keys.wrong(key, value, fmt::format("{} or none", expected), ErrorCode::kUnimplemented);
+  };
+  PACELINE_RETURN_IF_ERROR(refuse_other_than("expert_weights_scale", 1.0F));
+  PACELINE_ASSIGN_OR_RETURN(const std::uint32_t gating,
+                            keys.size_or_none("expert_gating_func", UINT32_MAX));
+  if (gating > 1) {
+    return keys.wrong("expert_gating_func", gating, "1 (softmax)", ErrorCode::kUnimplemented);
+  }
+  if (!architecture.has_multipliers) {
+    for (const char* key : {"logit_scale", "residual_scale", "embedding_scale"}) {
+      PACELINE_RETURN_IF_ERROR(refuse_other_than(key, 1.0F));
+    }
+    PACELINE_RETURN_IF_ERROR(refuse_other_than("attention.scale", 0.0F));
+  }
+  if (!architecture.has_softcaps) {
+    PACELINE_RETURN_IF_ERROR(refuse_other_than("attn_logit_softcapping", 0.0F));
+    PACELINE_RETURN_IF_ERROR(refuse_other_than("final_logit_softcapping", 0.0F));
+  }
+  if (!keys.has("attention.causal")) return {};
+  PACELINE_ASSIGN_OR_RETURN(const bool causal,
+                            keys.file().bool_value(keys.full("attention.causal")));
+  return causal ? Status()
+                : keys.wrong("attention.causal", causal, "true", ErrorCode::kUnimplemented);
+}
+
+Status read_sizes(const GgufKeys& keys, DecoderConfig& config) {
   PACELINE_ASSIGN_OR_RETURN(const auto layers, keys.size("block_count", kMaxLayers));
   config.layers.resize(layers);
   PACELINE_ASSIGN_OR_RETURN(config.hidden_size, keys.size("embedding_length", kMaxSize));
@@ -71,60 +81,126 @@ Status read_sizes(const Keys& keys, DecoderConfig& config) {
   return {};
 }
 
-Status read_head_size(const GgufFile& file, const Keys& keys, DecoderConfig& config) {
-  const bool explicit_size = file.has(keys.full("attention.key_length"));
-  if (!explicit_size && config.hidden_size % config.attention_heads != 0) {
-    return fail(ErrorCode::kDataLoss,
-                "{}: metadata {}: is {}, expected a divisor of the embedding length {}",
-                file.name(), in_quotes(keys.full("attention.head_count")), config.attention_heads,
-                config.hidden_size);
+Status read_head_size(const GgufKeys& keys, DecoderConfig& config) {
+  if (!keys.has("attention.key_length") && config.hidden_size % config.attention_heads != 0) {
+    return keys.wrong("attention.head_count", config.attention_heads,
+                      fmt::format("a divisor of the embedding length {}", config.hidden_size));
   }
   if (config.attention_heads % config.key_value_heads != 0) {
-    return fail(ErrorCode::kDataLoss,
-                "{}: metadata {}: is {}, expected a divisor of the {} attention heads", file.name(),
-                in_quotes(keys.full("attention.head_count_kv")), config.key_value_heads,
-                config.attention_heads);
+    return keys.wrong("attention.head_count_kv", config.key_value_heads,
+                      fmt::format("a divisor of the {} attention heads", config.attention_heads));
   }
   const std::uint32_t divided = config.hidden_size / config.attention_heads;
   PACELINE_ASSIGN_OR_RETURN(config.head_size,
                             keys.size_or("attention.key_length", kMaxSize, divided));
   PACELINE_ASSIGN_OR_RETURN(const auto value_size,
                             keys.size_or("attention.value_length", kMaxSize, config.head_size));
-  if (value_size != config.head_size) {
-    return fail(ErrorCode::kUnimplemented, "{}: metadata {}: is {}, expected the key length {}",
-                file.name(), in_quotes(keys.full("attention.value_length")), value_size,
-                config.head_size);
+  if (value_size == config.head_size) return {};
+  return keys.wrong("attention.value_length", value_size,
+                    fmt::format("the key length {}", config.head_size), ErrorCode::kUnimplemented);
+}
+
+/// Which layers slide, where there is a window.
+Result<std::vector<bool>> sliding_layers(const GgufArchitecture& architecture, const GgufKeys& keys,
+                                         std::size_t layers) {
+  if (architecture.windows == GgufWindows::kAll) return std::vector<bool>(layers, true);
+  if (keys.file().is_array(keys.full(kWindowPattern))) {
+    PACELINE_ASSIGN_OR_RETURN(auto slides, keys.file().bool_array(keys.full(kWindowPattern)));
+    if (slides.size() == layers) return slides;
+    return keys.wrong(kWindowPattern, fmt::format("an array of {}", slides.size()),
+                      fmt::format("one of each of {} layers", layers));
+  }
+  PACELINE_ASSIGN_OR_RETURN(const std::uint32_t period,
+                            keys.size_or(kWindowPattern, kMaxLayers, architecture.window_period));
+  std::vector<bool> slides;
+  for (std::size_t i = 0; i < layers; ++i) slides.push_back((i + 1) % period != 0);
+  return slides;
+}
+
+Status read_layers(const GgufArchitecture& architecture, const GgufKeys& keys,
+                   DecoderConfig& config) {
+  auto& layers = config.layers;
+  std::uint32_t window = architecture.window_tokens;
+  if (keys.has(kWindow)) {
+    PACELINE_ASSIGN_OR_RETURN(window, keys.size_or_none(kWindow, kMaxContext));
+  }
+  if (window > 0 && architecture.windows == GgufWindows::kNone) {
+    return keys.wrong(kWindow, window, "none", ErrorCode::kUnimplemented);
+  }
+  if (window > 0) {
+    PACELINE_ASSIGN_OR_RETURN(const auto slides, sliding_layers(architecture, keys, layers.size()));
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      layers[i].window_tokens = slides[i] ? window : 0;
+  }
+  const std::uint32_t period = architecture.no_rope_period;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (period != 0 && (i + 1) % period == 0) layers[i].rope = LayerConfig::kNoRope;
   }
   return {};
 }
 
-Status read_rope(const GgufFile& file, const Keys& keys, DecoderConfig& config) {
-  RopeConfig& rope = config.ropes.emplace_back();
-  PACELINE_ASSIGN_OR_RETURN(rope.theta, keys.positive_or("rope.freq_base", 10000.0F));
-  PACELINE_ASSIGN_OR_RETURN(config.rope_dimensions,
-                            keys.size_or("rope.dimension_count", kMaxSize, config.head_size));
-  if (config.rope_dimensions % 2 != 0 || config.rope_dimensions > config.head_size) {
-    return fail(ErrorCode::kDataLoss,
-                "{}: metadata {}: is {}, expected an even number up to the head size {}",
-                file.name(), in_quotes(keys.full("rope.dimension_count")), config.rope_dimensions,
-                config.head_size);
+Status read_experts(const GgufArchitecture& architecture, const GgufKeys& keys,
+                    DecoderConfig& config) {
+  PACELINE_ASSIGN_OR_RETURN(config.experts.count, keys.size_or_none("expert_count", kMaxExperts));
+  const bool has_some = config.experts.count > 0;
+  if (has_some && architecture.experts == GgufExperts::kNone) {
+    return keys.wrong("expert_count", config.experts.count, "no experts",
+                      ErrorCode::kUnimplemented);
   }
-  const std::string scaling = keys.full("rope.scaling.type");
-  if (!file.has(scaling)) return {};
-  PACELINE_ASSIGN_OR_RETURN(const std::string kind, file.string_value(scaling));
-  if (kind == "linear") {
-    rope.scaling = RopeScaling::kLinear;
-    PACELINE_ASSIGN_OR_RETURN(rope.factor, keys.positive_or("rope.scaling.factor", 1.0F));
-  } else if (kind != "none") {
-    return fail(ErrorCode::kUnimplemented, "{}: metadata {}: is {}, expected none or linear",
-                file.name(), in_quotes(scaling), in_quotes(kind));
+  if (!has_some) {
+    if (architecture.experts != GgufExperts::kAlways) return {};
+    return keys.wrong("expert_count", 0, "1 or more");
   }
+  PACELINE_ASSIGN_OR_RETURN(config.experts.used,
+                            keys.size("expert_used_count", config.experts.count));
+  PACELINE_ASSIGN_OR_RETURN(
+      config.experts.intermediate_size,
+      keys.size_or("expert_feed_forward_length", kMaxSize, config.intermediate_size));
+  for (LayerConfig& layer : config.layers) layer.has_experts = true;
   return {};
+}
+
+Status read_multipliers(const GgufArchitecture& architecture, const GgufKeys& keys,
+                        DecoderConfig& config) {
+  if (architecture.scales_embedding) {
+    config.embedding_multiplier = std::sqrt(static_cast<float>(config.hidden_size));
+  }
+  if (architecture.layers_of_hidden_scale == config.layers.size()) {
+    config.attention_scale =
+        1.0F / std::sqrt(static_cast<float>(config.hidden_size / config.attention_heads));
+  }
+  if (architecture.has_softcaps) {
+    PACELINE_ASSIGN_OR_RETURN(
+        config.attention_softcap,
+        keys.nonzero_or("attn_logit_softcapping", architecture.attention_softcap));
+    PACELINE_ASSIGN_OR_RETURN(config.logit_softcap, keys.nonzero_or("final_logit_softcapping",
+                                                                    architecture.logit_softcap));
+  }
+  if (!architecture.has_multipliers) return {};
+  PACELINE_ASSIGN_OR_RETURN(const float divisor, keys.positive("logit_scale"));
+  config.logit_multiplier = 1.0F / divisor;
+  PACELINE_ASSIGN_OR_RETURN(config.residual_multiplier, keys.nonzero_or("residual_scale", 1.0F));
+  PACELINE_ASSIGN_OR_RETURN(config.embedding_multiplier, keys.nonzero_or("embedding_scale", 1.0F));
+  PACELINE_ASSIGN_OR_RETURN(config.attention_scale, keys.nonzero_or("attention.scale", 0.0F));
+  return {};
+}
+
+/// Biases are not among the keys; the first layer's tensors stand for all, and the tensor plan
+/// finds what others have more or less.
+void find_biases(const GgufFile& file, DecoderConfig& config) {
+  const auto has_any = [&](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(), [&](const char* name) {
+      return file.find(fmt::format("blk.0.{}.bias", name)).has_value();
+    });
+  };
+  config.query_key_value_bias = has_any({"attn_q", "attn_k", "attn_v", "attn_qkv"});
+  config.attention_output_bias = has_any({"attn_output"});
+  config.feed_forward_bias = has_any({"ffn_gate", "ffn_up", "ffn_down"});
 }
 
 Status read_tokens(const GgufFile& file, DecoderConfig& config) {
   PACELINE_ASSIGN_OR_RETURN(const TensorInfo* embedding, file.find("token_embd.weight"));
-  if (embedding->shape.size() != 2 || embedding->shape[0] > INT32_MAX) {
+  if (embedding->shape.size() != 2 || embedding->shape[0] > kMaxVocabulary) {
     return fail(ErrorCode::kDataLoss,
                 "{}: tensor \"token_embd.weight\": has {} dimensions, expected 2 (a row per token)",
                 file.name(), embedding->shape.size());
@@ -133,119 +209,37 @@ Status read_tokens(const GgufFile& file, DecoderConfig& config) {
   config.tied_head = !file.find("output.weight").has_value();
   const std::uint64_t tokens = config.vocabulary_size;
   PACELINE_ASSIGN_OR_RETURN(config.bos_token_id,
-                            token_id(file, "tokenizer.ggml.bos_token_id", tokens));
+                            gguf_token_id(file, "tokenizer.ggml.bos_token_id", tokens));
   PACELINE_ASSIGN_OR_RETURN(config.padding_token_id,
-                            token_id(file, "tokenizer.ggml.padding_token_id", tokens));
-  // Ends of a text, of a turn, and of a message that waits for a tool's answer: all end a reply.
-  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                          "tokenizer.ggml.eom_token_id"}) {
-    PACELINE_ASSIGN_OR_RETURN(const std::int64_t id, token_id(file, key, tokens));
-    auto& ids = config.eos_token_ids;
-    if (id >= 0 && std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
-  }
+                            gguf_token_id(file, "tokenizer.ggml.padding_token_id", tokens));
+  PACELINE_ASSIGN_OR_RETURN(config.eos_token_ids, gguf_ending_tokens(file, tokens));
   return {};
-}
-
-/// A mixture of experts has the architecture's name but another graph.
-Status refuse_experts(const GgufFile& file, const Keys& keys) {
-  const std::string key = keys.full("expert_count");
-  if (!file.has(key)) return {};
-  PACELINE_ASSIGN_OR_RETURN(const std::uint64_t experts, file.unsigned_value(key));
-  if (experts == 0) return {};
-  return fail(ErrorCode::kUnimplemented, "{}: metadata {}: is {}, expected no experts", file.name(),
-              in_quotes(key), experts);
-}
-
-/// An optional array that goes with the tokens, one for one.
-template <typename T>
-Status check_length(const GgufFile& file, std::string_view key, const std::vector<T>& values,
-                    std::size_t tokens) {
-  if (values.size() == tokens) return {};
-  return fail(ErrorCode::kDataLoss, "{}: metadata {}: has {} elements, expected one of each of {}",
-              file.name(), in_quotes(key), values.size(), tokens);
-}
-
-Status read_pieces(const GgufFile& file, Vocabulary& vocabulary) {
-  constexpr const char* kScores = "tokenizer.ggml.scores";
-  constexpr const char* kTypes = "tokenizer.ggml.token_type";
-  constexpr const char* kMerges = "tokenizer.ggml.merges";
-  PACELINE_ASSIGN_OR_RETURN(vocabulary.tokens, file.string_array("tokenizer.ggml.tokens"));
-  const std::size_t count = vocabulary.tokens.size();
-  if (file.has(kScores)) {
-    PACELINE_ASSIGN_OR_RETURN(vocabulary.scores, file.float_array(kScores));
-    PACELINE_RETURN_IF_ERROR(check_length(file, kScores, vocabulary.scores, count));
-  }
-  if (file.has(kTypes)) {
-    PACELINE_ASSIGN_OR_RETURN(vocabulary.token_types, file.int_array(kTypes));
-    PACELINE_RETURN_IF_ERROR(check_length(file, kTypes, vocabulary.token_types, count));
-  }
-  if (file.has(kMerges)) {
-    PACELINE_ASSIGN_OR_RETURN(vocabulary.merges, file.string_array(kMerges));
-  }
-  return {};
-}
-
-Status read_special_ids(const GgufFile& file, Vocabulary& vocabulary) {
-  const std::uint64_t count = vocabulary.tokens.size();
-  const auto read = [&](std::string_view key, std::int64_t& id) -> Status {
-    PACELINE_ASSIGN_OR_RETURN(id, token_id(file, key, count));
-    return {};
-  };
-  PACELINE_RETURN_IF_ERROR(read("tokenizer.ggml.bos_token_id", vocabulary.bos_id));
-  PACELINE_RETURN_IF_ERROR(read("tokenizer.ggml.eos_token_id", vocabulary.eos_id));
-  PACELINE_RETURN_IF_ERROR(read("tokenizer.ggml.unknown_token_id", vocabulary.unknown_id));
-  return read("tokenizer.ggml.padding_token_id", vocabulary.padding_id);
-}
-
-Status read_switches(const GgufFile& file, Vocabulary& vocabulary) {
-  const auto read = [&](std::string_view key, auto& value) -> Status {
-    if (!file.has(key)) return {};
-    PACELINE_ASSIGN_OR_RETURN(value, file.bool_value(key));
-    return {};
-  };
-  PACELINE_RETURN_IF_ERROR(read("tokenizer.ggml.add_bos_token", vocabulary.add_bos));
-  PACELINE_RETURN_IF_ERROR(read("tokenizer.ggml.add_eos_token", vocabulary.add_eos));
-  return read("tokenizer.ggml.add_space_prefix", vocabulary.add_space_prefix);
 }
 
 }  // namespace
 
 Result<DecoderConfig> GgufFile::decoder_config() const {
   DecoderConfig config;
-  PACELINE_ASSIGN_OR_RETURN(config.architecture, string_value("general.architecture"));
-  if (config.architecture != "llama") {
-    return fail(ErrorCode::kUnimplemented,
-                "{}: metadata \"general.architecture\": is {}, expected llama", name_,
-                in_quotes(config.architecture));
-  }
+  PACELINE_ASSIGN_OR_RETURN(const GgufArchitecture* architecture, find_architecture(*this));
+  config.architecture = architecture->name;
+  config.interleaved_rope_rows = architecture->interleaved_rope_rows;
+  config.activation = architecture->activation;
+  config.norms = architecture->norms;
+  config.query_key_norm = architecture->query_key_norm;
   if (has("general.name")) {
     PACELINE_ASSIGN_OR_RETURN(config.name, string_value("general.name"));
   }
-  const Keys keys(*this, config.architecture + ".");
-  PACELINE_RETURN_IF_ERROR(refuse_experts(*this, keys));
+  const GgufKeys keys(*this, config.architecture + ".");
+  PACELINE_RETURN_IF_ERROR(refuse_unbuilt(*architecture, keys));
   PACELINE_RETURN_IF_ERROR(read_sizes(keys, config));
-  PACELINE_RETURN_IF_ERROR(read_head_size(*this, keys, config));
-  PACELINE_RETURN_IF_ERROR(read_rope(*this, keys, config));
+  PACELINE_RETURN_IF_ERROR(read_head_size(keys, config));
+  PACELINE_RETURN_IF_ERROR(read_layers(*architecture, keys, config));
+  PACELINE_RETURN_IF_ERROR(read_experts(*architecture, keys, config));
+  PACELINE_RETURN_IF_ERROR(read_multipliers(*architecture, keys, config));
+  PACELINE_RETURN_IF_ERROR(read_gguf_ropes(*architecture, keys, config));
+  find_biases(*this, config);
   PACELINE_RETURN_IF_ERROR(read_tokens(*this, config));
   return config;
-}
-
-Result<Vocabulary> GgufFile::vocabulary() const {
-  Vocabulary vocabulary;
-  if (has("general.architecture")) {
-    PACELINE_ASSIGN_OR_RETURN(vocabulary.architecture, string_value("general.architecture"));
-  }
-  PACELINE_ASSIGN_OR_RETURN(vocabulary.model, string_value("tokenizer.ggml.model"));
-  if (has("tokenizer.ggml.pre")) {
-    PACELINE_ASSIGN_OR_RETURN(vocabulary.pre, string_value("tokenizer.ggml.pre"));
-  }
-  if (has("tokenizer.chat_template")) {
-    PACELINE_ASSIGN_OR_RETURN(vocabulary.chat_template, string_value("tokenizer.chat_template"));
-  }
-  PACELINE_RETURN_IF_ERROR(read_pieces(*this, vocabulary));
-  PACELINE_RETURN_IF_ERROR(read_special_ids(*this, vocabulary));
-  PACELINE_RETURN_IF_ERROR(read_switches(*this, vocabulary));
-  return vocabulary;
 }
 
 }  // namespace paceline::model

@@ -195,7 +195,7 @@ TEST(GgufHostileTest, ConfigurationsThatMakeNoModel) {
   expect_error([](GgufTestWriter& w) { w.erase("general.architecture"); },
                "\"general.architecture\": is missing, expected a string");
   expect_error([](GgufTestWriter& w) { w.set_string("general.architecture", "mamba"); },
-               "is \"mamba\", expected llama");
+               "is \"mamba\", expected one of llama, qwen2");
   expect_error([](GgufTestWriter& w) { w.erase("llama.block_count"); },
                "\"llama.block_count\": is missing, expected an integer");
   expect_error([](GgufTestWriter& w) { w.set_string("llama.block_count", "2"); },
@@ -217,10 +217,10 @@ TEST(GgufHostileTest, ConfigurationsThatMakeNoModel) {
   expect_error(
       [](GgufTestWriter& w) { w.set_f32("llama.attention.layer_norm_rms_epsilon", -1.0F); },
       "is -1, expected more than 0");
-  expect_error([](GgufTestWriter& w) { w.set_string("llama.rope.scaling.type", "yarn"); },
-               "is \"yarn\"");
+  expect_error([](GgufTestWriter& w) { w.set_string("llama.rope.scaling.type", "ntk"); },
+               "is \"ntk\"");
   expect_error([](GgufTestWriter& w) { w.set_u32("llama.expert_count", 8); },
-               "is 8, expected no experts");
+               "\"llama.expert_used_count\": is missing");
 }
 
 TEST(GgufHostileTest, VocabulariesThatDoNotFit) {

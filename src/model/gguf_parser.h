@@ -48,8 +48,10 @@ struct GgufValue {
   std::span<const std::byte> bytes;       ///< after the array's header; strings with their lengths
 };
 
+using GgufValues = std::map<std::string, GgufValue, std::less<>>;
+
 struct GgufContents {
-  std::map<std::string, GgufValue, std::less<>> values;
+  GgufValues values;
   std::vector<TensorInfo> tensors;            ///< in the order of the file's table
   std::vector<std::uint64_t> tensor_offsets;  ///< from the start of the file, as `tensors`
 };

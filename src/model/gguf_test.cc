@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -104,6 +105,14 @@ TEST(GgufTest, ReadsTheVocabulary) {
   EXPECT_EQ(vocabulary->chat_template, "{{ messages }}");
 }
 
+TEST(GgufTest, WhatIsSaidOfBosIsToldFromSilence) {
+  GgufTestWriter writer = small_model();
+  for (const bool value : {false, true}) {
+    writer.set_bool("tokenizer.ggml.add_bos_token", value);
+    EXPECT_EQ(opened(writer)->vocabulary()->add_bos, value);
+  }
+}
+
 TEST(GgufTest, TensorsHaveRowMajorShapesAndTheirBytes) {
   const auto file = opened(small_model());
   const auto tensor = file->find("token_embd.weight");
@@ -113,6 +122,9 @@ TEST(GgufTest, TensorsHaveRowMajorShapesAndTheirBytes) {
   const auto bytes = file->bytes(**tensor);
   ASSERT_EQ(bytes.size(), 384U);
   EXPECT_EQ(std::to_integer<int>(bytes[383]), 0x3c);
+  std::vector<std::byte> read(100);
+  ASSERT_TRUE(file->read(**tensor, 284, read));
+  EXPECT_TRUE(std::equal(read.begin(), read.end(), bytes.begin() + 284));
   EXPECT_EQ(file->find("none").error().message(), "small.gguf: tensor \"none\": is missing");
 }
 
@@ -140,6 +152,12 @@ TEST(GgufTest, OpensTheFileOfAPublishedModel) {
   if (!fs::exists(path)) GTEST_SKIP() << path << " is not there";
   const auto file = GgufFile::open(path);
   ASSERT_TRUE(file) << file.error().message();
+  for (const TensorInfo& tensor : (*file)->tensors()) {
+    std::vector<std::byte> read(std::min<std::uint64_t>(tensor.size_bytes, 4096));
+    ASSERT_TRUE((*file)->read(tensor, tensor.size_bytes - read.size(), read));
+    const auto mapped = (*file)->bytes(tensor).last(read.size());
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), mapped.begin())) << tensor.name;
+  }
   const auto config = (*file)->decoder_config();
   ASSERT_TRUE(config) << config.error().message();
   EXPECT_EQ(config->layers.size(), 30U);

@@ -1,4 +1,5 @@
-// 16-bit floating point numbers as bits, without a dependency on OpenVINO or the compiler's own.
+// 16-bit and 8-bit floating point numbers as bits, without a dependency on OpenVINO or the
+// compiler's own.
 #pragma once
 
 #include <bit>
@@ -39,6 +40,25 @@ inline std::uint16_t float_to_half(float value) {
 
 inline float bfloat_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+/// Float to the nearest bfloat16, ties to even.
+inline std::uint16_t float_to_bfloat(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return 0x7fc0U;  // NaN
+  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+
+/// FP8 E4M3 in the kind that has no infinities: 0x7f and 0xff are NaN, the largest is 448.
+inline float f8e4m3_to_float(std::uint8_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x80U) << 24;
+  const std::uint32_t magnitude = bits & 0x7fU;
+  if (magnitude == 0x7fU) return std::bit_cast<float>(sign | 0x7fc00000U);
+  if (magnitude < 8) {  // zero or subnormal: mantissa * 2^-9
+    const float value = static_cast<float>(magnitude) * 0x1p-9F;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | sign);
+  }
+  return std::bit_cast<float>(sign | ((magnitude << 20) + (120U << 23)));
 }
 
 }  // namespace paceline::model

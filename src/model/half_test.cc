@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -48,6 +49,30 @@ TEST(HalfTest, LargeNumbersInfinityAndNan) {
 TEST(HalfTest, BfloatIsTheUpperHalfOfAFloat) {
   EXPECT_EQ(bfloat_to_float(0x3f80), 1.0F);
   EXPECT_EQ(bfloat_to_float(0xc040), -3.0F);
+}
+
+TEST(HalfTest, BfloatsComeBackAndAreRoundedToTheNearestTiesToEven) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto bfloat = static_cast<std::uint16_t>(bits);
+    const float value = bfloat_to_float(bfloat);
+    if (std::isnan(value)) {
+      ASSERT_TRUE(std::isnan(bfloat_to_float(float_to_bfloat(value)))) << bits;
+      continue;
+    }
+    ASSERT_EQ(float_to_bfloat(value), bfloat) << bits;
+    if (std::isinf(value)) continue;
+    const float middle = std::bit_cast<float>((bits << 16) | 0x8000U);
+    ASSERT_EQ(float_to_bfloat(middle), bits % 2 == 0 ? bits : bits + 1);
+    ASSERT_EQ(float_to_bfloat(std::nextafter(middle, 0.0F)), bits);
+  }
+}
+
+TEST(HalfTest, FloatsOfEightBits) {
+  EXPECT_EQ(f8e4m3_to_float(0x7e), 448.0F);
+  EXPECT_EQ(f8e4m3_to_float(0xb8), -1.0F);
+  EXPECT_EQ(f8e4m3_to_float(0x01), 0x1p-9F);
+  EXPECT_TRUE(std::signbit(f8e4m3_to_float(0x80)));
+  EXPECT_TRUE(std::isnan(f8e4m3_to_float(0x7f)));
 }
 
 }  // namespace

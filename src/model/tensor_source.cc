@@ -13,15 +13,24 @@ struct Row {
   std::size_t elements;
   std::size_t bytes;
 };
-// Indexed by the enumerator. Bytes per block as in ggml: an f16 scale (and minimum), then quants.
-constexpr std::array<Row, 8> kRows = {{{"F32", 1, 4},
-                                       {"F16", 1, 2},
-                                       {"BF16", 1, 2},
-                                       {"Q8_0", 32, 2 + 32},
-                                       {"Q4_0", 32, 2 + 16},
-                                       {"Q4_1", 32, 2 + 2 + 16},
-                                       {"Q4_K", 256, 2 + 2 + 12 + 128},
-                                       {"Q6_K", 256, 128 + 64 + 16 + 2}}};
+// Indexed by the enumerator. Bytes per block as in ggml: scales (f16 d, and minimum; packed scales
+// of groups), then quants.
+constexpr std::array<Row, kTensorTypes> kRows = {{{"F32", 1, 4},
+                                                  {"F16", 1, 2},
+                                                  {"BF16", 1, 2},
+                                                  {"F8_E4M3", 1, 1},
+                                                  {"Q8_0", 32, 2 + 32},
+                                                  {"Q4_0", 32, 2 + 16},
+                                                  {"Q4_1", 32, 2 + 2 + 16},
+                                                  {"Q5_0", 32, 2 + 4 + 16},
+                                                  {"Q5_1", 32, 2 + 2 + 4 + 16},
+                                                  {"Q2_K", 256, 16 + 64 + 2 + 2},
+                                                  {"Q3_K", 256, 32 + 64 + 12 + 2},
+                                                  {"Q4_K", 256, 2 + 2 + 12 + 128},
+                                                  {"Q5_K", 256, 2 + 2 + 12 + 32 + 128},
+                                                  {"Q6_K", 256, 128 + 64 + 16 + 2},
+                                                  {"IQ4_NL", 32, 2 + 16},
+                                                  {"IQ4_XS", 256, 2 + 2 + 4 + 128}}};
 
 const Row& row(TensorType type) { return kRows[static_cast<std::size_t>(type)]; }
 
@@ -30,6 +39,8 @@ const Row& row(TensorType type) { return kRows[static_cast<std::size_t>(type)]; 
 std::string_view to_string(TensorType type) { return row(type).name; }
 std::size_t block_elements(TensorType type) { return row(type).elements; }
 std::size_t block_bytes(TensorType type) { return row(type).bytes; }
+
+std::span<const std::byte> TensorSource::bytes(const TensorInfo& /*tensor*/) const { return {}; }
 
 Result<const TensorInfo*> TensorSource::find(std::string_view name) const {
   const auto all = tensors();

@@ -1,6 +1,6 @@
 // What every reader of a published model gives: a configuration, a vocabulary and named tensors.
 //
-// Readers (GGUF now, safetensors later) are safe against hostile files: each length is checked
+// Readers are safe against hostile files: each length is checked
 // against the file before anything is allocated.
 #pragma once
 
@@ -15,8 +15,28 @@
 
 namespace paceline::model {
 
-/// Storage of a tensor's elements; the block types are those of ggml.
-enum class TensorType { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ4_K, kQ6_K };
+/// Storage of a tensor's elements; the block types are those of ggml. F8_E4M3 is the kind without
+/// infinities, whose scale is a tensor of its own.
+enum class TensorType {
+  kF32,
+  kF16,
+  kBF16,
+  kF8_E4M3,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+};
+/// One more than the last type's number.
+inline constexpr std::size_t kTensorTypes = 16;
 
 /// e.g. "Q4_1"
 std::string_view to_string(TensorType type);
@@ -38,8 +58,14 @@ class TensorSource {
   /// The file, as messages have it.
   virtual const std::string& name() const = 0;
   virtual std::span<const TensorInfo> tensors() const = 0;
-  /// The tensor's stored bytes, in blocks along rows; valid as long as the source.
-  virtual std::span<const std::byte> bytes(const TensorInfo& tensor) const = 0;
+  /// Fills `into` with the tensor's stored bytes (blocks along rows) from `offset` on. Nothing
+  /// stays mapped, so a reader's memory is its own buffer. `tensor` is one of tensors(), and the
+  /// range lies in its size_bytes.
+  virtual Status read(const TensorInfo& tensor, std::uint64_t offset,
+                      std::span<std::byte> into) const = 0;
+  /// The stored bytes as a view, empty where the source is not mapped; what is touched counts as
+  /// this process's memory. Valid as long as the source.
+  virtual std::span<const std::byte> bytes(const TensorInfo& tensor) const;
 
   /// kNotFound names the tensor.
   virtual Result<const TensorInfo*> find(std::string_view name) const;

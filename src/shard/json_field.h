@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace paceline::shard {
 
@@ -38,10 +39,5 @@ class JsonField {
   const nlohmann::json* value_;
   std::string path_;
 };
-
-/// Parses foreign text within limits: `max_depth` nested containers and `max_values` values and
-/// keys in all, so memory is bounded by them. kInvalidArgument with the byte where it fails.
-Result<nlohmann::json> parse_json(std::string_view text, std::size_t max_depth,
-                                  std::size_t max_values);
 
 }  // namespace paceline::shard

@@ -1,0 +1,72 @@
+#include "system/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace paceline::system {
+namespace {
+
+tl::unexpected<Error> fail_errno(const std::filesystem::path& path, const char* action) {
+  const int number = errno;
+  ErrorCode code = ErrorCode::kInternal;
+  if (number == ENOENT || number == ENOTDIR) code = ErrorCode::kNotFound;
+  if (number == EACCES || number == EPERM) code = ErrorCode::kPermissionDenied;
+  return fail(code, "{}: cannot {}: {}", path.string(), action, std::strerror(number));
+}
+
+}  // namespace
+
+InputFile::InputFile(std::filesystem::path path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<InputFile> InputFile::open(const std::filesystem::path& path) {
+  // Without O_NONBLOCK the opening of a FIFO would wait for its writer.
+  InputFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.descriptor_ < 0) return fail_errno(path, "open");
+  struct stat info = {};
+  if (::fstat(file.descriptor_, &info) != 0) return fail_errno(path, "stat");
+  if (!S_ISREG(info.st_mode)) {
+    return fail(ErrorCode::kInvalidArgument, "{}: is not a regular file", path.string());
+  }
+  file.size_ = static_cast<std::uint64_t>(info.st_size);
+  return file;
+}
+
+Status InputFile::read(std::uint64_t offset, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t count =
+        ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(path_, "read");
+    if (count == 0) {
+      return fail(ErrorCode::kDataLoss, "{}: ends at byte {}, expected {} more", path_.string(),
+                  offset, into.size());
+    }
+    offset += static_cast<std::uint64_t>(count);
+    into = into.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+}  // namespace paceline::system
