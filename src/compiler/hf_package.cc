@@ -29,8 +29,7 @@ Result<shard::ModelFacts> fill_from_hf(const fs::path& source, const fs::path& d
                                        Progress& progress) {
   PACELINE_ASSIGN_OR_RETURN(auto config, model::read_hf_config(source));
   PACELINE_ASSIGN_OR_RETURN(const auto tensors, model::SafetensorsModel::open(source));
-  PACELINE_ASSIGN_OR_RETURN(const auto text,
-                            write_hf_text(source, config.architecture, directory));
+  PACELINE_ASSIGN_OR_RETURN(const auto text, write_hf_text(source, config.architecture, directory));
   auto& ends = config.eos_token_ids;
   if (text.eos_id && std::ranges::find(ends, *text.eos_id) == ends.end() &&
       *text.eos_id < static_cast<std::int64_t>(config.vocabulary_size)) {

@@ -104,9 +104,9 @@ Status add_tokens(const json& config, const fs::path& path, model::Vocabulary& v
     const std::int32_t type = token.second ? kControl : kUserDefined;
     if (id < vocabulary.tokens.size()) {
       if (vocabulary.tokens[id] != token.first) {
-        return wrong(path, fmt::format("added_tokens_decoder: {}", id),
-                     fmt::format("{} as in tokenizer.model",
-                                 model::in_quotes(vocabulary.tokens[id])));
+        return wrong(
+            path, fmt::format("added_tokens_decoder: {}", id),
+            fmt::format("{} as in tokenizer.model", model::in_quotes(vocabulary.tokens[id])));
       }
       if (static_cast<std::int64_t>(id) != vocabulary.unknown_id) {
         vocabulary.token_types[id] = type;
