@@ -197,24 +197,27 @@ Result<std::optional<Template>> template_of(const fs::path& source, const json& 
   return template_in(config, source / "tokenizer_config.json");
 }
 
-Status write_template(const fs::path& source, const json& config, const fs::path& directory) {
+/// Writes the file, and the same into `config`, where older readers look.
+Status write_template(const fs::path& source, const fs::path& directory, json& config) {
   PACELINE_ASSIGN_OR_RETURN(const auto found, template_of(source, config));
   if (!found) return {};
   if (auto parsed = text::ChatTemplate::parse(found->source); !parsed) {
     return fail(parsed.error().with_context(found->origin));
   }
+  config["chat_template"] = found->source;
   return system::write_file_atomically(directory / "chat_template.jinja", found->source);
 }
 
 Status write_json(const fs::path& path, const json& object) {
-  return system::write_file_atomically(path, object.dump(2) + "\n");
+  return system::write_file_atomically(
+      path, object.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace
 
 Result<HfText> write_hf_text(const fs::path& source, const std::string& architecture,
                              const fs::path& directory) {
-  PACELINE_ASSIGN_OR_RETURN(const json config, complete_config(source));
+  PACELINE_ASSIGN_OR_RETURN(json config, complete_config(source));
   PACELINE_ASSIGN_OR_RETURN(const auto content, tokenizer_of(source, architecture, config));
   // What would fail at every start of the model fails here, once.
   auto tokenizer = text::Tokenizer::parse(content);
@@ -222,12 +225,12 @@ Result<HfText> write_hf_text(const fs::path& source, const std::string& architec
     return fail(tokenizer.error().with_context((source / "tokenizer.json").string()));
   }
   PACELINE_RETURN_IF_ERROR(system::write_file_atomically(directory / "tokenizer.json", content));
+  PACELINE_RETURN_IF_ERROR(write_template(source, directory, config));
   PACELINE_RETURN_IF_ERROR(write_json(directory / "tokenizer_config.json", config));
   if (has_file(source / "special_tokens_map.json")) {
     PACELINE_ASSIGN_OR_RETURN(const json map, read_object(source / "special_tokens_map.json"));
     PACELINE_RETURN_IF_ERROR(write_json(directory / "special_tokens_map.json", map));
   }
-  PACELINE_RETURN_IF_ERROR(write_template(source, config, directory));
   HfText text;
   PACELINE_ASSIGN_OR_RETURN(const auto eos,
                             token_text(config, source / "tokenizer_config.json", "eos_token"));

@@ -21,8 +21,8 @@ struct HfText {
 /// Writes into `directory` what `source` says of text:
 /// - tokenizer.json as it is, after it was loaded once; where there is none, one made from the
 ///   SentencePiece vocabulary in tokenizer.model and the added tokens of tokenizer_config.json;
-/// - tokenizer_config.json and special_tokens_map.json as they are; the special tokens stand in
-///   tokenizer_config.json even where only special_tokens_map.json names them;
+/// - tokenizer_config.json and special_tokens_map.json; the first has the special tokens even where
+///   only the second names them, and the chat template;
 /// - chat_template.jinja, from the file of that name, from chat_template.json, or from
 ///   tokenizer_config.json: a string, or of several named templates the one named "default".
 ///

@@ -85,7 +85,9 @@ TEST_F(HfTextTest, TheChatTemplateIsFoundWhereverItStands) {
   const auto found = [&] {
     const auto result = run();
     EXPECT_TRUE(result) << result.error().message();
-    return written("chat_template.jinja");
+    const std::string source = written("chat_template.jinja");
+    EXPECT_EQ(json::parse(written("tokenizer_config.json"))["chat_template"], source);
+    return source;
   };
   write("tokenizer_config.json", R"({"chat_template": "in config"})");
   EXPECT_EQ(found(), "in config");
