@@ -146,6 +146,12 @@ Status verify_file(const fs::path& directory, const Manifest& manifest, const st
   return check_file(directory / name, file->second, nullptr);
 }
 
+Status verify_extent(const fs::path& directory, const Manifest& manifest, std::size_t index) {
+  PACELINE_ASSIGN_OR_RETURN(const auto weights,
+                            open_with_length(directory / kWeightsFile, manifest.weight_bytes));
+  return check_extent(weights, manifest, index, nullptr);
+}
+
 Status copy_range(const fs::path& source, const fs::path& target, LayerRange range) {
   PACELINE_ASSIGN_OR_RETURN(const auto manifest, read_manifest(source));
   PACELINE_RETURN_IF_ERROR(manifest.check_range(range));

@@ -52,6 +52,11 @@ Status verify(const std::filesystem::path& directory, const Manifest& manifest,
 Status verify_file(const std::filesystem::path& directory, const Manifest& manifest,
                    const std::string& name);
 
+/// The hash of extent `index` in the weights of the package; kNotFound where it has a hole,
+/// kDataLoss where it is damaged.
+Status verify_extent(const std::filesystem::path& directory, const Manifest& manifest,
+                     std::size_t index);
+
 /// Makes `target` a sparse package with what `range` needs, the manifest (hence the digest)
 /// unchanged; checks the hashes of all it copies. `target` must not exist and appears whole.
 Status copy_range(const std::filesystem::path& source, const std::filesystem::path& target,
