@@ -24,7 +24,7 @@ ALLOWED = {
     "net": {"base", "wire"},
     "cut": {"base"},
     "compiler": {"base", "system", "model", "text", "shard", "cut"},
-    "engine": {"base", "system", "cut"},
+    "engine": {"base", "system", "shard", "cut"},
     "worker": {"base", "system", "shard", "sampling", "wire", "net", "engine"},
     "coordinator": {"base", "system", "text", "shard", "plan", "kv", "sampling", "wire", "net"},
     "cli": {"base", "system", "model", "text", "shard", "plan", "kv", "sampling", "wire", "net",

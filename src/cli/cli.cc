@@ -4,6 +4,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <csignal>
+
 #include "base/version.h"
 #include "cli/command.h"
 
@@ -30,6 +32,8 @@ int exit_code(const Error& error) {
 }  // namespace
 
 int run(int argc, char** argv) {
+  // A file that grows beyond the user's limit is an error like a full disk, not a signal.
+  std::signal(SIGXFSZ, SIG_IGN);
   // Standard output belongs to the answer; a worker sets its own level.
   spdlog::set_default_logger(spdlog::stderr_logger_mt("paceline"));
   spdlog::set_level(spdlog::level::warn);
@@ -40,6 +44,8 @@ int run(int argc, char** argv) {
   add_compile_command(app, done);
   add_inspect_command(app, done);
   add_verify_command(app, done);
+  add_shard_command(app, done);
+  add_precompile_command(app, done);
   add_generate_command(app, done);
   add_chat_command(app, done);
   add_worker_command(app, done);

@@ -1,6 +1,8 @@
 // paceline inspect and paceline verify: what a package holds, and whether it is whole.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/layers_flag.h"
 #include "cli/progress_bar.h"
 #include "cli/report.h"
 #include "shard/package.h"
@@ -63,20 +66,51 @@ Status inspect(const std::string& package, bool as_json) {
   return {};
 }
 
-Status verify(const std::string& package) {
-  interrupt_flag();
-  PACELINE_ASSIGN_OR_RETURN(const auto manifest, shard::read_manifest(package));
+struct VerifyFlags {
+  std::string package;
+  std::string layers;
+  std::uint32_t jobs = std::max(1U, std::thread::hardware_concurrency());
+  bool json = false;
+};
+
+void show_whole(const VerifyFlags& flags, const shard::Manifest& manifest, LayerRange range,
+                Duration time) {
+  const double seconds = std::chrono::duration<double>(time).count();
+  if (flags.json) {
+    const nlohmann::json json = {{"package", flags.package},
+                                 {"digest", manifest.digest},
+                                 {"layers", {range.begin, range.end}},
+                                 {"files", manifest.files.size()},
+                                 {"extents", manifest.extents_of(range).size()},
+                                 {"weight_bytes", manifest.bytes_of(range)},
+                                 {"seconds", seconds}};
+    fmt::print("{}\n", json.dump());
+  } else if (range == manifest.all_layers()) {
+    fmt::print("{}: whole, digest {}\n", flags.package, manifest.digest);
+  } else {
+    fmt::print("{}: layers {}:{} are whole, digest {}\n", flags.package, range.begin, range.end,
+               manifest.digest);
+  }
+}
+
+Status verify(const VerifyFlags& flags) {
+  const auto& interrupted = interrupt_flag();
+  PACELINE_ASSIGN_OR_RETURN(const auto manifest, shard::read_manifest(flags.package));
+  PACELINE_ASSIGN_OR_RETURN(const LayerRange range, layers_or_all(flags.layers, manifest.layers));
   const SteadyClock clock;
+  const TimePoint begin = clock.now();
   shard::VerifyOptions options;
-  options.threads = std::max(1U, std::thread::hardware_concurrency());
+  options.layers = range;
+  options.threads = flags.jobs;
+  options.is_wanted = [&interrupted] { return !interrupted.load(); };
   {
     ProgressBar bar(clock);
     options.progress = [&](std::uint64_t done, std::uint64_t all) {
       bar.update("verifying", done, all);
     };
-    PACELINE_RETURN_IF_ERROR(shard::verify(package, manifest, options));
+    PACELINE_RETURN_IF_ERROR(shard::verify(flags.package, manifest, options));
   }
-  fmt::print("{}: whole, digest {}\n", package, manifest.digest);
+  show_whole(flags, manifest, range, clock.now() - begin);
   return {};
 }
 
@@ -92,10 +126,15 @@ void add_inspect_command(CLI::App& app, Status& done) {
 }
 
 void add_verify_command(CLI::App& app, Status& done) {
-  auto package = std::make_shared<std::string>();
+  auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app.add_subcommand("verify", "Check every byte of a package by its hashes");
-  command->add_option("package", *package, "The package directory")->required();
-  command->callback([=, &done] { done = verify(*package); });
+  command->add_option("package", flags->package, "The package directory")->required();
+  add_layers_flag(*command, flags->layers);
+  command->add_option("--jobs,-j", flags->jobs, "Threads")
+      ->check(CLI::Range(1U, 1024U))
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "The outcome as JSON");
+  command->callback([flags, &done] { done = verify(*flags); });
 }
 
 }  // namespace paceline::cli

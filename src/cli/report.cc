@@ -55,6 +55,8 @@ Result<nlohmann::json> chain_json(ChainSession& session) {
         {"weight_bytes", stage.ready.weight_bytes},
         {"kv_bytes", stage.ready.kv_bytes},
         {"load_ms", static_cast<double>(stage.ready.load_us) / 1000.0},
+        {"form", stage.ready.form},
+        {"form_ms", static_cast<double>(stage.ready.compile_us) / 1000.0},
         {"resident_bytes", pong.resident_bytes},
         {"anonymous_bytes", pong.anonymous_bytes},
     };

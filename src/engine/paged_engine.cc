@@ -278,6 +278,8 @@ Result<StageInfo> stage_info(const ov::CompiledModel& model, LayerRange layers,
 
 Result<std::unique_ptr<StageEngine>> make_paged_engine(std::shared_ptr<const ov::Model> decoder,
                                                        const StageOptions& options) {
+  const SteadyClock clock;
+  const TimePoint begin = clock.now();
   PACELINE_ASSIGN_OR_RETURN(const auto analysis, cut::DecoderAnalysis::analyse(decoder));
   PACELINE_ASSIGN_OR_RETURN(const auto stage, analysis.cut(options.layers));
   ov::Core core;
@@ -292,6 +294,7 @@ Result<std::unique_ptr<StageEngine>> make_paged_engine(std::shared_ptr<const ov:
       }));
   PACELINE_ASSIGN_OR_RETURN(auto info, stage_info(compiled, options.layers, analysis.layers()));
   info.weight_bytes = weight_bytes;
+  info.compile_time = clock.now() - begin;
   auto engine = std::make_unique<PagedEngine>(
       std::move(info), table_rows, options.profile == Profile::kExact, std::move(compiled));
   PACELINE_RETURN_IF_ERROR(cut::catch_openvino("allocating KV blocks",

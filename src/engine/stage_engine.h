@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/element_type.h"
 #include "base/error.h"
 #include "base/ids.h"
@@ -78,6 +79,8 @@ struct StageInfo {
   std::uint64_t vocabulary_size = 0;          ///< last stage only
   std::uint64_t weight_bytes = 0;             ///< of the package's constants that this stage reads
   std::uint64_t kv_bytes = 0;                 ///< of all its KV blocks
+  std::string form = "compiled";              ///< or "imported", from the cache of forms
+  Duration compile_time = {};                 ///< reading, cutting and compiling or importing
   std::vector<BoundarySpec> input_boundary;   ///< empty for the first stage
   std::vector<BoundarySpec> output_boundary;  ///< empty for the last stage
 };

@@ -70,6 +70,21 @@ Result<DataFile> DataFile::create_sparse(const fs::path& path, std::uint64_t byt
   return file;
 }
 
+Result<DataFile> DataFile::open_for_update(const fs::path& path, std::uint64_t bytes) {
+  DataFile file(path, ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644), bytes);
+  if (file.descriptor_ < 0) return fail_errno(path, "open");
+  struct stat info = {};
+  if (::fstat(file.descriptor_, &info) != 0) return fail_errno(path, "stat");
+  if (!S_ISREG(info.st_mode)) {
+    return fail(ErrorCode::kInvalidArgument, "{}: is not a regular file", path.string());
+  }
+  if (static_cast<std::uint64_t>(info.st_size) == bytes) return file;
+  if (::ftruncate(file.descriptor_, static_cast<off_t>(bytes)) != 0) {
+    return fail_errno(path, "set the length of");
+  }
+  return file;
+}
+
 Status DataFile::read(std::uint64_t offset, std::span<std::byte> target) const {
   while (!target.empty()) {
     const ssize_t count =
@@ -102,6 +117,17 @@ bool DataFile::has_hole(std::uint64_t offset, std::uint64_t bytes) const {
   const off_t hole = ::lseek(descriptor_, static_cast<off_t>(offset), SEEK_HOLE);
   // The end of the file counts as a hole, which is right here: nothing is stored behind it.
   return hole >= 0 && static_cast<std::uint64_t>(hole) < offset + bytes;
+}
+
+bool DataFile::is_hole(std::uint64_t offset, std::uint64_t bytes) const {
+  const off_t data = ::lseek(descriptor_, static_cast<off_t>(offset), SEEK_DATA);
+  if (data < 0) return errno == ENXIO;  // nothing is stored from here on
+  return static_cast<std::uint64_t>(data) >= offset + bytes;
+}
+
+Status DataFile::sync() {
+  if (::fsync(descriptor_) != 0) return fail_errno(path_, "sync");
+  return {};
 }
 
 Result<Sha256Digest> DataFile::hash(std::uint64_t offset, std::uint64_t bytes,

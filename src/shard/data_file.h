@@ -17,6 +17,9 @@ class DataFile {
   static Result<DataFile> open(const std::filesystem::path& path);
   /// A new file of `bytes` bytes that is one hole; kAlreadyExists where the path exists.
   static Result<DataFile> create_sparse(const std::filesystem::path& path, std::uint64_t bytes);
+  /// A file for reading and writing, of `bytes` bytes: made where it is not there, cut or extended
+  /// by a hole where its length differs.
+  static Result<DataFile> open_for_update(const std::filesystem::path& path, std::uint64_t bytes);
   DataFile(DataFile&& other) noexcept;
   DataFile& operator=(DataFile&& other) noexcept;
   ~DataFile();
@@ -30,6 +33,11 @@ class DataFile {
   Status write(std::uint64_t offset, std::span<const std::byte> source);
   /// Whether some of the bytes [offset, offset + bytes) are in no block of the file.
   bool has_hole(std::uint64_t offset, std::uint64_t bytes) const;
+
+  /// Whether all of the bytes [offset, offset + bytes) are in no block of the file.
+  bool is_hole(std::uint64_t offset, std::uint64_t bytes) const;
+  /// Returns once everything written is on the disk.
+  Status sync();
 
   /// SHA-256 of [offset, offset + bytes), read in pieces of at most 1 MiB. Where `copy_to` is
   /// given, the same bytes are written there at the same offset.

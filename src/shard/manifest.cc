@@ -67,6 +67,17 @@ std::vector<std::size_t> Manifest::extents_of(LayerRange range) const {
   return indices;
 }
 
+std::optional<std::size_t> Manifest::extent_with(std::uint64_t offset, std::uint64_t bytes) const {
+  const auto after =
+      std::upper_bound(extents.begin(), extents.end(), offset,
+                       [](std::uint64_t at, const Extent& extent) { return at < extent.offset; });
+  if (after == extents.begin()) return std::nullopt;
+  const Extent& extent = *(after - 1);
+  const std::uint64_t within = offset - extent.offset;
+  if (within > extent.bytes || bytes > extent.bytes - within) return std::nullopt;
+  return static_cast<std::size_t>(after - 1 - extents.begin());
+}
+
 std::uint64_t Manifest::bytes_of(LayerRange range) const {
   std::uint64_t bytes = 0;
   for (const std::size_t index : extents_of(range)) bytes += extents[index].bytes;

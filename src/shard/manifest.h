@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -110,6 +111,8 @@ struct Manifest {
   Status check_range(LayerRange range) const;
   /// Indices into `extents` of those that the stage of layers `range` reads, ascending.
   std::vector<std::size_t> extents_of(LayerRange range) const;
+  /// The extent that holds all of [offset, offset + bytes) of the weights; nullopt where none does.
+  std::optional<std::size_t> extent_with(std::uint64_t offset, std::uint64_t bytes) const;
   /// Bytes of the weights that the stage of layers `range` reads.
   std::uint64_t bytes_of(LayerRange range) const;
   /// An extent that is both embedding and head counts in both: the two stages hold it each.

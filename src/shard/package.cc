@@ -120,19 +120,22 @@ Status verify(const fs::path& directory, const Manifest& manifest, const VerifyO
   for (const std::size_t index : extents) total += manifest.extents[index].bytes;
 
   ProgressSum progress(options.progress, total);
-  return for_each_index(files.size() + extents.size(), options.threads,
-                        [&](std::size_t i) -> Status {
-                          if (i < files.size()) {
-                            const auto& [name, entry] = files[i];
-                            PACELINE_RETURN_IF_ERROR(check_file(directory / name, entry, nullptr));
-                            progress.add(entry.bytes);
-                            return {};
-                          }
-                          const std::size_t index = extents[i - files.size()];
-                          PACELINE_RETURN_IF_ERROR(check_extent(weights, manifest, index, nullptr));
-                          progress.add(manifest.extents[index].bytes);
-                          return {};
-                        });
+  const auto check = [&](std::size_t i) -> Status {
+    if (options.is_wanted && !options.is_wanted()) {
+      return fail(ErrorCode::kCancelled, "{}: verifying was interrupted", directory.string());
+    }
+    if (i < files.size()) {
+      const auto& [name, entry] = files[i];
+      PACELINE_RETURN_IF_ERROR(check_file(directory / name, entry, nullptr));
+      progress.add(entry.bytes);
+      return {};
+    }
+    const std::size_t index = extents[i - files.size()];
+    PACELINE_RETURN_IF_ERROR(check_extent(weights, manifest, index, nullptr));
+    progress.add(manifest.extents[index].bytes);
+    return {};
+  };
+  return for_each_index(files.size() + extents.size(), options.threads, check);
 }
 
 Status verify_file(const fs::path& directory, const Manifest& manifest, const std::string& name) {
@@ -141,6 +144,12 @@ Status verify_file(const fs::path& directory, const Manifest& manifest, const st
     return fail(ErrorCode::kNotFound, "{}: is not of this package", (directory / name).string());
   }
   return check_file(directory / name, file->second, nullptr);
+}
+
+Status verify_extent(const fs::path& directory, const Manifest& manifest, std::size_t index) {
+  PACELINE_ASSIGN_OR_RETURN(const auto weights,
+                            open_with_length(directory / kWeightsFile, manifest.weight_bytes));
+  return check_extent(weights, manifest, index, nullptr);
 }
 
 Status copy_range(const fs::path& source, const fs::path& target, LayerRange range) {

@@ -27,10 +27,15 @@ Status write_manifest(const std::filesystem::path& directory, Manifest* manifest
 /// the threads.
 using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;
 
+/// Asked between pieces of long work, from any of its threads; false ends it with kCancelled.
+/// Empty: it is always wanted.
+using IsWanted = std::function<bool()>;
+
 struct VerifyOptions {
   std::optional<LayerRange> layers;  ///< only what this range needs; nullopt: everything
   std::uint32_t threads = 1;
   Progress progress;
+  IsWanted is_wanted;
 };
 
 /// Whether every file and the weights are there with the length that the manifest says. Fast: reads
@@ -39,13 +44,18 @@ Status check_lengths(const std::filesystem::path& directory, const Manifest& man
 
 /// Lengths as above, then the hash of every file and of the extents that are asked for, reading
 /// with pread in 1 MiB per thread. Reports the first fault, files before extents: kDataLoss for
-/// damage, kNotFound for an extent with a hole in it.
+/// damage, kNotFound for an extent with a hole in it, kCancelled where nobody wants it any more.
 Status verify(const std::filesystem::path& directory, const Manifest& manifest,
               const VerifyOptions& options = {});
 
 /// The length and hash of one of `manifest.files`. kNotFound, kDataLoss as above.
 Status verify_file(const std::filesystem::path& directory, const Manifest& manifest,
                    const std::string& name);
+
+/// The hash of extent `index` in the weights of the package; kNotFound where it has a hole,
+/// kDataLoss where it is damaged.
+Status verify_extent(const std::filesystem::path& directory, const Manifest& manifest,
+                     std::size_t index);
 
 /// Makes `target` a sparse package with what `range` needs, the manifest (hence the digest)
 /// unchanged; checks the hashes of all it copies. `target` must not exist and appears whole.

@@ -91,6 +91,18 @@ TEST_F(PackageTest, AnIntactPackageVerifiesOnAnyNumberOfThreads) {
   }
 }
 
+TEST_F(PackageTest, VerifyingEndsWhereItIsNotWantedAnyMore) {
+  const Manifest manifest = make_package();
+  VerifyOptions options;
+  std::uint64_t done = 0;
+  options.progress = [&](std::uint64_t now, std::uint64_t) { done = now; };
+  options.is_wanted = [&] { return done < 3; };
+  const auto status = verify(package(), manifest, options);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(done, 8U) << "both files, and no extent";
+}
+
 TEST_F(PackageTest, AChangedByteIsFoundByNameAndOffset) {
   const Manifest manifest = make_package();
   flip_byte(package() / kWeightsFile, 20 * kMiB + 777);

@@ -43,6 +43,7 @@ Result<EncodedFrame> encode(Frame frame, const Limits& limits) {
   }
   FrameHeader header;
   header.kind = kind_of(frame.message);
+  header.version = version_of(header.kind);
   header.address = frame.address;
   header.header_bytes = static_cast<std::uint32_t>(message.size());
   EncodedFrame encoded;

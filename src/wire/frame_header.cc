@@ -92,7 +92,9 @@ Result<FrameHeader> unpack(std::span<const std::byte, kFrameHeaderBytes> bytes) 
   if (!is_spoken && !is_read_in_every_version(header.kind)) {
     return version_mismatch(kProtocolVersions, {header.version, header.version});
   }
-  if (kind == 0 || kind > std::variant_size_v<Message>) {
+  const bool is_known = kind > 0 && kind <= std::variant_size_v<Message>;
+  // Of another version only Hello and Fault come here.
+  if (!is_known || header.version < version_of(header.kind)) {
     return fail(ErrorCode::kUnimplemented, "kind: {} is not known to protocol version {}", kind,
                 header.version);
   }
@@ -119,7 +121,9 @@ Status check_lengths(const FrameHeader& header, const Limits& limits, bool is_ha
     return fail(ErrorCode::kResourceExhausted, "header_bytes: {}, at most {}", header.header_bytes,
                 most);
   }
-  const std::uint64_t most_payload = header.kind == Kind::kStep ? limits.payload_bytes : 0;
+  std::uint64_t most_payload = 0;
+  if (header.kind == Kind::kStep) most_payload = limits.payload_bytes;
+  if (header.kind == Kind::kPiece) most_payload = limits.piece_bytes;
   if (header.payload_bytes > most_payload) {
     return fail(ErrorCode::kResourceExhausted, "payload_bytes: {}, at most {} in {}",
                 header.payload_bytes, most_payload, to_string(header.kind));

@@ -60,7 +60,7 @@ Result<Message> decode(const proto::Hello& in) {
     return fail(ErrorCode::kInvalidArgument, "hello.versions: {} to {}, at most {}",
                 in.min_version(), in.max_version(), kMost);
   }
-  if (in.role() != 1 && in.role() != 2) return unknown_number("hello.role", in.role());
+  if (in.role() < 1 || in.role() > 3) return unknown_number("hello.role", in.role());
   Hello out;
   out.versions = {static_cast<std::uint16_t>(in.min_version()),
                   static_cast<std::uint16_t>(in.max_version())};
@@ -119,6 +119,8 @@ Result<Message> decode(const proto::StageReady& in, const Limits& limits) {
   out.vocabulary_size = in.vocabulary_size();
   PACELINE_ASSIGN_OR_RETURN(out.output_boundary, boundary_from("stage_ready.output_boundary",
                                                                in.output_boundary(), limits));
+  out.form = in.form();
+  out.compile_us = in.compile_us();
   return out;
 }
 
@@ -283,6 +285,11 @@ Result<Message> decode_body(const proto::Header& in, const Limits& limits) {
       return ReleaseChain{};
     case proto::Header::kGoodbye:
       return Goodbye{in.goodbye().reason()};
+    case proto::Header::kReadPiece:
+      return ReadPiece{in.read_piece().package_digest(), in.read_piece().file(),
+                       in.read_piece().offset(), in.read_piece().bytes()};
+    case proto::Header::kPiece:
+      return Piece{in.piece().offset(), in.piece().file_bytes()};
     case proto::Header::BODY_NOT_SET:
       break;
   }

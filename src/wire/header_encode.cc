@@ -132,6 +132,8 @@ class Encoder {
     out.set_is_last(m.is_last);
     out.set_vocabulary_size(m.vocabulary_size);
     for (const BoundarySpec& spec : m.output_boundary) put(spec, *out.add_output_boundary());
+    out.set_form(m.form);
+    out.set_compile_us(m.compile_us);
   }
 
   void operator()(const LinkStage& m) const {
@@ -192,6 +194,19 @@ class Encoder {
     header_.mutable_fault()->set_code(static_cast<std::uint32_t>(m.code));
     header_.mutable_fault()->set_message(m.message);
     header_.mutable_fault()->set_regarding(static_cast<std::uint32_t>(m.regarding));
+  }
+
+  void operator()(const ReadPiece& m) const {
+    proto::ReadPiece& out = *header_.mutable_read_piece();
+    out.set_package_digest(m.package_digest);
+    out.set_file(m.file);
+    out.set_offset(m.offset);
+    out.set_bytes(m.bytes);
+  }
+
+  void operator()(const Piece& m) const {
+    header_.mutable_piece()->set_offset(m.offset);
+    header_.mutable_piece()->set_file_bytes(m.file_bytes);
   }
 
   void operator()(const LinkAccepted&) const { header_.mutable_link_accepted(); }

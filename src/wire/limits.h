@@ -24,6 +24,9 @@ struct Limits {
   std::uint32_t tensors = 16;  ///< also boundary specifications
   std::uint32_t rank = 8;
 
+  std::uint32_t piece_bytes = 1U << 20;   ///< of a Piece's payload
+  std::uint64_t file_bytes = 1ULL << 53;  ///< of a package's file
+
   std::uint32_t name_bytes = 256;  ///< names, digests, versions, addresses
   std::uint32_t message_bytes = 4096;
 };

@@ -6,10 +6,10 @@ namespace paceline::wire {
 namespace {
 
 // Indexed by the kind's number.
-constexpr std::array<std::string_view, 14> kNames = {
-    "none",       "hello",         "welcome",       "assign_stage", "stage_ready",
-    "link_stage", "link_accepted", "step",          "step_result",  "ping",
-    "pong",       "fault",         "release_chain", "goodbye"};
+constexpr std::array<std::string_view, 16> kNames = {
+    "none",          "hello",   "welcome",     "assign_stage", "stage_ready", "link_stage",
+    "link_accepted", "step",    "step_result", "ping",         "pong",        "fault",
+    "release_chain", "goodbye", "read_piece",  "piece"};
 static_assert(std::variant_size_v<Message> + 1 == kNames.size());
 
 }  // namespace
@@ -18,6 +18,8 @@ std::string_view to_string(Kind kind) {
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "unknown";
 }
+
+std::uint16_t version_of(Kind kind) { return kind >= Kind::kReadPiece ? 2 : 1; }
 
 Kind kind_of(const Message& message) { return static_cast<Kind>(message.index() + 1); }
 

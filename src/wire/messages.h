@@ -33,9 +33,14 @@ enum class Kind : std::uint16_t {
   kFault = 11,
   kReleaseChain = 12,
   kGoodbye = 13,
+  kReadPiece = 14,
+  kPiece = 15,
 };
 /// e.g. "assign_stage"; "unknown" for a number that is no kind.
 std::string_view to_string(Kind kind);
+
+/// The lowest protocol version that has this kind; its frames carry it.
+std::uint16_t version_of(Kind kind);
 
 /// Whom a frame is for, and which step it belongs to (0: none).
 struct Address {
@@ -53,7 +58,7 @@ struct VersionRange {
   friend bool operator==(VersionRange, VersionRange) = default;
 };
 
-enum class Role : std::uint8_t { kCoordinator = 1, kUpstreamStage = 2 };
+enum class Role : std::uint8_t { kCoordinator = 1, kUpstreamStage = 2, kFetcher = 3 };
 
 struct Hello {
   VersionRange versions;
@@ -121,6 +126,8 @@ struct StageReady {
   bool is_last = false;
   std::uint64_t vocabulary_size = 0;  ///< last stage only
   std::vector<BoundarySpec> output_boundary;
+  std::string form;              ///< "compiled" or "imported"; empty from an older peer
+  std::uint64_t compile_us = 0;  ///< of load_us: reading, cutting, compiling or importing
   friend bool operator==(const StageReady&, const StageReady&) = default;
 };
 
@@ -258,9 +265,27 @@ struct Goodbye {
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
 
+/// Asks for bytes [offset, offset + bytes) of a package's file.
+struct ReadPiece {
+  std::string package_digest;
+  std::string file;
+  std::uint64_t offset = 0;
+  std::uint32_t bytes = 0;
+  friend bool operator==(const ReadPiece&, const ReadPiece&) = default;
+};
+
+/// The bytes are the frame's only tensor, named kPieceTensor.
+struct Piece {
+  std::uint64_t offset = 0;
+  std::uint64_t file_bytes = 0;  ///< of the whole file
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+inline constexpr char kPieceTensor[] = "piece";
+
 /// In the order of the kinds' numbers.
-using Message = std::variant<Hello, Welcome, AssignStage, StageReady, LinkStage, LinkAccepted, Step,
-                             StepResult, Ping, Pong, Fault, ReleaseChain, Goodbye>;
+using Message =
+    std::variant<Hello, Welcome, AssignStage, StageReady, LinkStage, LinkAccepted, Step, StepResult,
+                 Ping, Pong, Fault, ReleaseChain, Goodbye, ReadPiece, Piece>;
 Kind kind_of(const Message& message);
 
 struct Tensor {
@@ -274,7 +299,7 @@ struct Tensor {
 struct Frame {
   Address address;
   Message message;
-  std::vector<Tensor> tensors;  ///< Step only
+  std::vector<Tensor> tensors;  ///< Step and Piece only
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 

@@ -196,6 +196,8 @@ StageReady RandomFrames::ready() {
   m.is_last = number(0, 1) == 1;
   m.vocabulary_size = number(0, kMax64);
   m.output_boundary = boundary();
+  m.form = text(20);
+  m.compile_us = number(0, kMax64);
   return m;
 }
 
@@ -220,7 +222,7 @@ Message RandomFrames::simple(Kind kind) {
       return Hello{{static_cast<std::uint16_t>(number(0, 0xffff)),
                     static_cast<std::uint16_t>(number(0, 0xffff))},
                    text(20),
-                   static_cast<Role>(number(1, 2)),
+                   static_cast<Role>(number(1, 3)),
                    text(20),
                    text(20),
                    text(20)};
@@ -232,7 +234,7 @@ Message RandomFrames::simple(Kind kind) {
                   number(0, kMax64)};
     case Kind::kFault:
       return Fault{static_cast<ErrorCode>(number(0, 14)), text(80),
-                   static_cast<Kind>(number(0, 13))};
+                   static_cast<Kind>(number(0, 15))};
     case Kind::kReleaseChain:
       return ReleaseChain{};
     case Kind::kGoodbye:
@@ -240,6 +242,22 @@ Message RandomFrames::simple(Kind kind) {
     default:
       return LinkAccepted{};
   }
+}
+
+ReadPiece RandomFrames::read_piece() {
+  return {text(60), text(40), number(0, 1ULL << 53),
+          static_cast<std::uint32_t>(number(1, 1U << 20))};
+}
+
+void RandomFrames::set_piece(Frame& frame) {
+  std::vector<std::byte> data(number(1, 300));
+  for (std::byte& value : data) value = static_cast<std::byte>(next() & 0xffU);
+  Piece piece;
+  piece.offset = number(0, 1ULL << 52);
+  piece.file_bytes = piece.offset + data.size() + number(0, 1000);
+  frame.message = piece;
+  const std::uint64_t bytes = data.size();
+  frame.tensors = {{kPieceTensor, ElementType::kU8, {bytes}, SharedBytes::own(std::move(data))}};
 }
 
 Frame RandomFrames::frame(Kind kind) {
@@ -263,6 +281,12 @@ Frame RandomFrames::frame(Kind kind) {
       break;
     case Kind::kStepResult:
       frame.message = result();
+      break;
+    case Kind::kReadPiece:
+      frame.message = read_piece();
+      break;
+    case Kind::kPiece:
+      set_piece(frame);
       break;
     default:
       frame.message = simple(kind);

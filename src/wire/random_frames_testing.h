@@ -18,7 +18,7 @@ class RandomFrames {
   /// A valid frame of this kind.
   Frame frame(Kind kind);
   /// A valid frame of any kind.
-  Frame frame() { return frame(static_cast<Kind>(number(1, 13))); }
+  Frame frame() { return frame(static_cast<Kind>(number(1, 15))); }
   /// A step with `rows` rows: literal tokens and references for stage 0, else boundary tensors.
   Frame step(std::uint32_t stage, std::uint32_t sequences);
   /// Evenly (up to the remainder) in [low, high].
@@ -45,6 +45,9 @@ class RandomFrames {
   StageReady ready();
   StepResult result();
   Message simple(Kind kind);
+  ReadPiece read_piece();
+  /// With its tensor.
+  void set_piece(Frame& frame);
 
   std::uint64_t state_;
 };

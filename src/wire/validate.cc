@@ -123,6 +123,7 @@ class Validator {
 
   Status operator()(const StageReady& m) const {
     PACELINE_RETURN_IF_ERROR(check_layers("stage_ready.layers", m.layers));
+    PACELINE_RETURN_IF_ERROR(check_string("stage_ready.form", m.form));
     return check_boundary("stage_ready.output_boundary", m.output_boundary);
   }
 
@@ -174,6 +175,30 @@ class Validator {
   }
   Status operator()(const Goodbye& m) const {
     return check_text("goodbye.reason", m.reason, limits_.message_bytes);
+  }
+  Status operator()(const ReadPiece& m) const {
+    PACELINE_RETURN_IF_ERROR(check_name("read_piece.package_digest", m.package_digest));
+    PACELINE_RETURN_IF_ERROR(check_name("read_piece.file", m.file));
+    PACELINE_RETURN_IF_ERROR(check_count("read_piece.offset", m.offset, limits_.file_bytes));
+    if (m.bytes >= 1 && m.bytes <= limits_.piece_bytes) return {};
+    return fail(ErrorCode::kInvalidArgument, "read_piece.bytes: {}, expected 1 to {}", m.bytes,
+                limits_.piece_bytes);
+  }
+  Status operator()(const Piece& m) const {
+    PACELINE_RETURN_IF_ERROR(check_count("piece.file_bytes", m.file_bytes, limits_.file_bytes));
+    if (tensors_.size() != 1 || tensors_[0].name != kPieceTensor ||
+        tensors_[0].type != ElementType::kU8 || tensors_[0].shape.size() != 1) {
+      return fail(ErrorCode::kInvalidArgument, "piece: expected one tensor '{}' of u8 and rank 1",
+                  kPieceTensor);
+    }
+    const std::uint64_t bytes = tensors_[0].bytes;
+    if (bytes < 1 || bytes > limits_.piece_bytes) {
+      return fail(ErrorCode::kInvalidArgument, "piece: {} bytes, expected 1 to {}", bytes,
+                  limits_.piece_bytes);
+    }
+    if (m.offset <= m.file_bytes && bytes <= m.file_bytes - m.offset) return {};
+    return fail(ErrorCode::kInvalidArgument, "piece: {} bytes at {} of a file of {}", bytes,
+                m.offset, m.file_bytes);
   }
   Status operator()(const LinkAccepted&) const { return {}; }
   Status operator()(const Ping&) const { return {}; }
@@ -295,9 +320,10 @@ Status validate(const Address& address, const Message& message,
                 std::span<const TensorDescription> tensors, const Limits& limits) {
   const Validator validator(address, tensors, limits);
   PACELINE_RETURN_IF_ERROR(validator.check_tensors());
-  if (!tensors.empty() && kind_of(message) != Kind::kStep) {
+  const Kind kind = kind_of(message);
+  if (!tensors.empty() && kind != Kind::kStep && kind != Kind::kPiece) {
     return fail(ErrorCode::kInvalidArgument, "tensors: {} in {}, expected none", tensors.size(),
-                to_string(kind_of(message)));
+                to_string(kind));
   }
   return std::visit(validator, message);
 }

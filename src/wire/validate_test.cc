@@ -143,6 +143,64 @@ TEST(ValidateTest, OnlyStepsCarryTensors) {
   EXPECT_EQ(refusal(frame), "tensors: 1 in ping, expected none");
 }
 
+Frame good_piece() {
+  Frame frame;
+  frame.message = Piece{100, 103};
+  frame.tensors = {
+      {kPieceTensor, ElementType::kU8, {3}, SharedBytes::own(std::vector(3, std::byte{7}))}};
+  return frame;
+}
+
+TEST(ValidateTest, APieceIsOneTensorWithinItsFile) {
+  EXPECT_EQ(refusal(good_piece()), "accepted");
+  const auto with = [](auto change) {
+    Frame frame = good_piece();
+    change(frame);
+    return refusal(frame);
+  };
+  const char* shape = "piece: expected one tensor 'piece' of u8 and rank 1";
+  EXPECT_EQ(with([](Frame& f) { f.tensors.clear(); }), shape);
+  EXPECT_EQ(with([](Frame& f) { f.tensors.push_back(f.tensors[0]); }), shape);
+  EXPECT_EQ(with([](Frame& f) { f.tensors[0].name = "part"; }), shape);
+  EXPECT_EQ(with([](Frame& f) { f.tensors[0].type = ElementType::kI8; }), shape);
+  EXPECT_EQ(with([](Frame& f) { f.tensors[0].shape = {3, 1}; }), shape);
+  EXPECT_EQ(with([](Frame& f) { std::get<Piece>(f.message).file_bytes = 102; }),
+            "piece: 3 bytes at 100 of a file of 102");
+  EXPECT_EQ(with([](Frame& f) { std::get<Piece>(f.message).offset = UINT64_MAX - 1; }),
+            "piece: 3 bytes at 18446744073709551614 of a file of 103");
+  EXPECT_EQ(with([](Frame& f) { std::get<Piece>(f.message).file_bytes = UINT64_MAX; }),
+            "piece.file_bytes: 18446744073709551615, at most 9007199254740992");
+  EXPECT_EQ(with([](Frame& f) {
+              f.tensors[0].shape = {(1U << 20) + 1};
+              f.tensors[0].data = SharedBytes::own(std::vector<std::byte>((1U << 20) + 1));
+            }),
+            "piece: 1048577 bytes, expected 1 to 1048576");
+  EXPECT_EQ(with([](Frame& f) {
+              f.tensors[0].shape = {0};
+              f.tensors[0].data = {};
+            }),
+            "piece: 0 bytes, expected 1 to 1048576");
+}
+
+TEST(ValidateTest, APieceIsAskedForWithinBounds) {
+  const ReadPiece good = {"digest", "openvino_model.bin", 1ULL << 53, 1};
+  EXPECT_EQ(refusal({{}, good, {}}), "accepted");
+  ReadPiece bad = good;
+  bad.bytes = 0;
+  EXPECT_EQ(refusal({{}, bad, {}}), "read_piece.bytes: 0, expected 1 to 1048576");
+  bad.bytes = (1U << 20) + 1;
+  EXPECT_EQ(refusal({{}, bad, {}}), "read_piece.bytes: 1048577, expected 1 to 1048576");
+  bad = good;
+  bad.file = "";
+  EXPECT_EQ(refusal({{}, bad, {}}), "read_piece.file: is empty");
+  bad.file = "a\nb";
+  EXPECT_EQ(refusal({{}, bad, {}}), "read_piece.file: expected UTF-8 without control characters");
+  bad = good;
+  ++bad.offset;
+  EXPECT_EQ(refusal({{}, bad, {}}),
+            "read_piece.offset: 9007199254740993, at most 9007199254740992");
+}
+
 /// Decodes what a peer of another make could send.
 std::string decoded(Kind kind, const proto::Header& header, const Limits& limits = {}) {
   std::vector<std::byte> bytes(header.ByteSizeLong());
@@ -153,8 +211,8 @@ std::string decoded(Kind kind, const proto::Header& header, const Limits& limits
 
 TEST(DecodeHeaderTest, UnknownNumbersAreRefusedByName) {
   proto::Header header;
-  header.mutable_hello()->set_role(3);
-  EXPECT_EQ(decoded(Kind::kHello, header), "hello.role: 3 is not known to this version");
+  header.mutable_hello()->set_role(4);
+  EXPECT_EQ(decoded(Kind::kHello, header), "hello.role: 4 is not known to this version");
   header.mutable_assign_stage()->set_profile(0);
   EXPECT_EQ(decoded(Kind::kAssignStage, header),
             "assign_stage.profile: 0 is not known to this version");
@@ -165,8 +223,8 @@ TEST(DecodeHeaderTest, UnknownNumbersAreRefusedByName) {
   header.mutable_step_result()->set_outcome(4);
   EXPECT_EQ(decoded(Kind::kStepResult, header),
             "step_result.outcome: 4 is not known to this version");
-  header.mutable_fault()->set_regarding(14);
-  EXPECT_EQ(decoded(Kind::kFault, header), "fault.regarding: 14 is not known to this version");
+  header.mutable_fault()->set_regarding(16);
+  EXPECT_EQ(decoded(Kind::kFault, header), "fault.regarding: 16 is not known to this version");
   header.mutable_step()->add_sequences()->add_operations();
   EXPECT_EQ(decoded(Kind::kStep, header),
             "step.sequences.operations: an operation that this version does not know");

@@ -34,6 +34,8 @@ wire::StageReady ready_message(const engine::StageInfo& info, Duration load_time
   ready.is_first = info.is_first;
   ready.is_last = info.is_last;
   ready.vocabulary_size = info.vocabulary_size;
+  ready.form = info.form;
+  ready.compile_us = microseconds(info.compile_time);
   ready.output_boundary = to_wire(info.output_boundary);
   if (const auto memory = system::process_memory()) {
     ready.resident_bytes = memory->resident_bytes;
@@ -86,9 +88,10 @@ void HostedStage::load(const StageLoader& loader, const Clock& clock) {
     own_link_ = std::move(expected);
   }
   const wire::StageReady ready = ready_message(info, clock.now() - begin);
-  spdlog::info("stage {}: layers {}-{} ready in {} ms, {} MiB of weights, {} MiB of KV",
-               address_.stage.value(), info.layers.begin, info.layers.end, ready.load_us / 1000,
-               info.weight_bytes >> 20U, info.kv_bytes >> 20U);
+  spdlog::info(
+      "stage {}: layers {}-{} ready in {} ms ({} in {} ms), {} MiB of weights, {} MiB of KV",
+      address_.stage.value(), info.layers.begin, info.layers.end, ready.load_us / 1000, info.form,
+      ready.compile_us / 1000, info.weight_bytes >> 20U, info.kv_bytes >> 20U);
   send_to_coordinator(address_, ready);
 }
 

@@ -18,8 +18,11 @@ constexpr auto kSilenceLimit = std::chrono::seconds(10);
 }  // namespace
 
 Session::Session(std::shared_ptr<net::Connection> connection, std::shared_ptr<StageHost> host,
-                 WelcomeSource welcome)
-    : connection_(std::move(connection)), host_(std::move(host)), welcome_(std::move(welcome)) {}
+                 std::shared_ptr<PackageServer> packages, WelcomeSource welcome)
+    : connection_(std::move(connection)),
+      host_(std::move(host)),
+      packages_(std::move(packages)),
+      welcome_(std::move(welcome)) {}
 
 void Session::reply(const wire::Address& address, wire::Message message) {
   if (auto sent = connection_->send({address, std::move(message), {}}); !sent) {
@@ -35,17 +38,26 @@ void Session::refuse(const wire::Address& address, wire::Kind regarding, const E
   if (is_fatal) connection_->close(error);
 }
 
+Status Session::admit(const wire::Hello& hello, std::uint16_t version) {
+  if (hello.role == wire::Role::kCoordinator) return host_->check_free_for(connection_.get());
+  if (hello.role != wire::Role::kFetcher) return {};
+  if (const auto needed = wire::version_of(wire::Kind::kReadPiece); version < needed) {
+    return fail(ErrorCode::kFailedPrecondition,
+                "a fetcher speaks protocol version {} or later, this one {}", needed, version);
+  }
+  PACELINE_ASSIGN_OR_RETURN(fetcher_, packages_->admit(connection_));
+  return {};
+}
+
 void Session::on_hello(const wire::Address& address, const wire::Hello& hello) {
   const auto version = wire::negotiate_version(wire::kProtocolVersions, hello.versions);
   if (!version) {
     refuse(address, wire::Kind::kHello, version.error(), true);
     return;
   }
-  if (hello.role == wire::Role::kCoordinator) {
-    if (const auto is_free = host_->check_free_for(connection_.get()); !is_free) {
-      refuse(address, wire::Kind::kHello, is_free.error(), true);
-      return;
-    }
+  if (const auto admitted = admit(hello, *version); !admitted) {
+    refuse(address, wire::Kind::kHello, admitted.error(), true);
+    return;
   }
   if (hello.role == wire::Role::kCoordinator) connection_->set_silence_limit(kSilenceLimit);
   has_greeted_ = true;
@@ -69,7 +81,9 @@ bool Session::may_send(wire::Kind kind) const {
     case wire::Kind::kReleaseChain:
       return is_coordinator;
     case wire::Kind::kLinkStage:
-      return !is_coordinator;
+      return role_ == wire::Role::kUpstreamStage;
+    case wire::Kind::kReadPiece:
+      return fetcher_ != nullptr;
     default:
       return false;
   }
@@ -114,6 +128,9 @@ void Session::dispatch(wire::Frame frame) {
     const bool is_coordinator = role_ == wire::Role::kCoordinator;
     const auto queued = host_->step(std::move(frame), is_coordinator ? connection_.get() : nullptr);
     if (!queued) refuse(address, kind, queued.error(), true);
+  } else if (auto* read = std::get_if<wire::ReadPiece>(&frame.message)) {
+    const auto queued = packages_->read(fetcher_, std::move(*read));
+    if (!queued) refuse(address, kind, queued.error(), true);
   } else if (std::holds_alternative<wire::ReleaseChain>(frame.message)) {
     host_->release(connection_.get());
   } else if (const auto* goodbye = std::get_if<wire::Goodbye>(&frame.message)) {
@@ -123,6 +140,7 @@ void Session::dispatch(wire::Frame frame) {
 
 void Session::on_closed(const Error&) {
   host_->release(connection_.get());
+  fetcher_.reset();
   connection_.reset();
 }
 

@@ -6,6 +6,7 @@
 
 #include "net/transport.h"
 #include "wire/messages.h"
+#include "worker/package_server.h"
 #include "worker/stage_host.h"
 
 namespace paceline::worker {
@@ -18,13 +19,15 @@ using WelcomeSource = std::function<wire::Welcome()>;
 class Session final : public net::ConnectionHandler {
  public:
   Session(std::shared_ptr<net::Connection> connection, std::shared_ptr<StageHost> host,
-          WelcomeSource welcome);
+          std::shared_ptr<PackageServer> packages, WelcomeSource welcome);
 
   void on_frame(wire::Frame frame) override;
   void on_closed(const Error& reason) override;
 
  private:
   void on_hello(const wire::Address& address, const wire::Hello& hello);
+  /// Whether a peer of this role, speaking this version, may come now.
+  Status admit(const wire::Hello& hello, std::uint16_t version);
   /// False where the connection's role may not send this kind.
   bool may_send(wire::Kind kind) const;
   void dispatch(wire::Frame frame);
@@ -35,7 +38,9 @@ class Session final : public net::ConnectionHandler {
 
   std::shared_ptr<net::Connection> connection_;
   std::shared_ptr<StageHost> host_;
+  std::shared_ptr<PackageServer> packages_;
   WelcomeSource welcome_;
+  std::shared_ptr<PackageServer::Client> fetcher_;  ///< of role kFetcher only
   bool has_greeted_ = false;
   bool is_linked_ = false;  ///< an upstream stage that was compared
   wire::Role role_ = wire::Role::kCoordinator;

@@ -122,6 +122,11 @@ void StageHost::release(const net::Connection* coordinator) {
   owned_ = Ownership();
 }
 
+bool StageHost::is_busy() const {
+  const WorkQueue::Load load = queue_.load();
+  return load.queued > 0 || load.busy > Duration::zero();
+}
+
 wire::Pong StageHost::pong(std::uint64_t nonce) const {
   const WorkQueue::Load load = queue_.load();
   wire::Pong pong;

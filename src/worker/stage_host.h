@@ -52,6 +52,9 @@ class StageHost {
   /// Frees what `coordinator` owns; called for ReleaseChain and when the connection is gone.
   void release(const net::Connection* coordinator);
 
+  /// Whether a step is computed, or something else is done or waits to be. Any thread.
+  bool is_busy() const;
+
   /// What a Ping is answered with.
   wire::Pong pong(std::uint64_t nonce) const;
 

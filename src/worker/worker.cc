@@ -4,6 +4,7 @@
 
 #include "base/version.h"
 #include "system/memory.h"
+#include "worker/package_server.h"
 #include "worker/session.h"
 #include "worker/stage_host.h"
 
@@ -39,21 +40,25 @@ Result<std::unique_ptr<Worker>> Worker::start(net::Transport& transport, const P
                 options.endpoint.to_string());
   }
   auto host = std::make_shared<StageHost>(transport, std::move(loader), clock, options.identity);
-  auto accept = [host, options, &store](const std::shared_ptr<net::Connection>& peer) {
-    return std::make_shared<Session>(peer, host,
+  auto packages = std::make_shared<PackageServer>(store, clock, [host] { return host->is_busy(); });
+  auto accept = [host, packages, options, &store](const std::shared_ptr<net::Connection>& peer) {
+    return std::make_shared<Session>(peer, host, packages,
                                      [options, &store] { return make_welcome(options, store); });
   };
   PACELINE_ASSIGN_OR_RETURN(auto listener, transport.listen(options.endpoint, std::move(accept)));
-  return std::unique_ptr<Worker>(new Worker(std::move(host), std::move(listener)));
+  return std::unique_ptr<Worker>(
+      new Worker(std::move(host), std::move(packages), std::move(listener)));
 }
 
-Worker::Worker(std::shared_ptr<StageHost> host, std::unique_ptr<net::Listener> listener)
-    : host_(std::move(host)), listener_(std::move(listener)) {}
+Worker::Worker(std::shared_ptr<StageHost> host, std::shared_ptr<PackageServer> packages,
+               std::unique_ptr<net::Listener> listener)
+    : host_(std::move(host)), packages_(std::move(packages)), listener_(std::move(listener)) {}
 
-// The queue's thread must end here: it may wait for the network thread, on which connections and
-// with them the last owner of the host end.
+// The queues' threads must end here: they may wait for the network thread, on which connections and
+// with them the last owners of both end.
 Worker::~Worker() {
   listener_.reset();
+  packages_->end();
   host_->end();
 }
 

@@ -13,6 +13,7 @@
 
 namespace paceline::worker {
 
+class PackageServer;
 class StageHost;
 
 struct WorkerOptions {
@@ -39,9 +40,12 @@ class Worker {
   const net::Endpoint& endpoint() const { return listener_->endpoint(); }
 
  private:
-  Worker(std::shared_ptr<StageHost> host, std::unique_ptr<net::Listener> listener);
+  Worker(std::shared_ptr<StageHost> host, std::shared_ptr<PackageServer> packages,
+         std::unique_ptr<net::Listener> listener);
 
-  std::shared_ptr<StageHost> host_;  ///< shared with the connections, which may live longer
+  // Shared with the connections, which may live longer.
+  std::shared_ptr<StageHost> host_;
+  std::shared_ptr<PackageServer> packages_;
   std::unique_ptr<net::Listener> listener_;
 };
 

@@ -97,7 +97,7 @@ TEST_F(WorkerTest, AHelloIsAnsweredByAWelcome) {
 TEST_F(WorkerTest, OtherVersionsLearnWhichSideToUpdate) {
   Peer newer = workers_.dial(worker_);
   auto hello = FakeWorkers::hello("anna");
-  hello.versions = {2, 3};
+  hello.versions = {3, 4};
   ASSERT_TRUE(newer.send({}, hello));
   expect_closed(newer, ErrorCode::kFailedPrecondition, "update this side");
   Peer older = workers_.dial(worker_);

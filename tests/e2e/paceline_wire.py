@@ -10,8 +10,8 @@ import struct
 import time
 
 kHello, kWelcome, kAssignStage, kStageReady, kLinkStage, kLinkAccepted, kStep, kStepResult = range(1, 9)
-kPing, kPong, kFault, kReleaseChain, kGoodbye = range(9, 14)
-kCoordinator, kUpstreamStage = 1, 2
+kPing, kPong, kFault, kReleaseChain, kGoodbye, kReadPiece, kPiece = range(9, 16)
+kCoordinator, kUpstreamStage, kFetcher = 1, 2, 3
 kExact = 2
 
 _kFixedHeader = struct.Struct(">4sHHQIIQIIQ")
@@ -123,10 +123,11 @@ def prefill(tokens: list[int], **where) -> Frame:
 
 
 class Peer:
-    """A connection to a worker."""
+    """A connection to a worker, or one that was accepted in a worker's place."""
 
-    def __init__(self, port: int, timeout: float = 20.0):
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout)
+    def __init__(self, port: int = 0, timeout: float = 20.0, connection: socket.socket | None = None):
+        self._socket = connection or socket.create_connection(("127.0.0.1", port), timeout)
+        self._socket.settimeout(timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self) -> "Peer":
