@@ -9,7 +9,6 @@
 #include "cli/package_files.h"
 #include "coordinator/chain_plan.h"
 #include "plan/divide.h"
-#include "sampling/sampler.h"
 #include "shard/package.h"
 
 namespace paceline::cli {
@@ -71,24 +70,6 @@ void ChainFlags::add_to(CLI::App& command) {
       .add_option("--ctx", context_tokens,
                   "Context in tokens, prompt and answer; 0: the model's, or what fits in memory")
       ->capture_default_str();
-}
-
-void SamplingFlags::add_to(CLI::App& command) {
-  command.add_option("--max-tokens,-n", max_tokens, "Tokens to answer at most")
-      ->check(CLI::Range(1U, 1U << 24U))
-      ->capture_default_str();
-  command.add_option("--temperature", spec.temperature, "0: always the likeliest token")
-      ->capture_default_str();
-  command
-      .add_option("--top-p", spec.top_p, "Choose among the likeliest with this probability mass")
-      ->capture_default_str();
-  command.add_option("--top-k", spec.top_k, "Choose among the k likeliest; 0: all")
-      ->capture_default_str();
-  command.add_option("--seed", spec.seed, "The same seed gives the same text")
-      ->capture_default_str();
-  command.add_option("--stop", stop, "End the answer before this text; may be repeated")
-      ->take_all()
-      ->expected(1);
 }
 
 Result<std::unique_ptr<ChainSession>> ChainSession::open(const ChainFlags& flags) {

@@ -16,7 +16,6 @@
 #include "coordinator/text_generator.h"
 #include "net/network_thread.h"
 #include "net/tcp_transport.h"
-#include "sampling/sampling_spec.h"
 #include "shard/manifest.h"
 #include "text/tokenizer.h"
 
@@ -30,14 +29,6 @@ struct ChainFlags {
   std::string profile = "fast";
   std::uint32_t threads = 0;
   std::uint32_t context_tokens = 0;
-
-  void add_to(CLI::App& command);
-};
-
-struct SamplingFlags {
-  sampling::SamplingSpec spec;
-  std::uint32_t max_tokens = 256;
-  std::vector<std::string> stop;
 
   void add_to(CLI::App& command);
 };

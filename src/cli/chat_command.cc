@@ -12,7 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/line_reader.h"
 #include "cli/package_files.h"
-#include "sampling/sampler.h"
+#include "cli/sampling_flags.h"
 
 namespace paceline::cli {
 namespace {
@@ -63,7 +63,7 @@ class Conversation {
     coordinator::GenerationRequest request;
     PACELINE_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, session_.tokenizer());
     PACELINE_ASSIGN_OR_RETURN(request.prompt, tokenizer->encode(prompt, false));
-    request.sampling = flags_.sampling.spec;
+    PACELINE_ASSIGN_OR_RETURN(request.sampling, flags_.sampling.sampling_spec());
     request.max_tokens = flags_.sampling.max_tokens;
     request.stop = flags_.sampling.stop;
     const auto show = [](std::string_view piece) {
@@ -92,9 +92,10 @@ bool is_about_the_request(const Error& error) {
 
 Status chat(const ChatFlags& flags) {
   LineReader input(STDIN_FILENO, interrupt_flag());
-  PACELINE_RETURN_IF_ERROR(sampling::check(flags.sampling.spec));
+  PACELINE_ASSIGN_OR_RETURN(const auto spec, flags.sampling.sampling_spec());
   PACELINE_ASSIGN_OR_RETURN(auto format, load_chat_format(flags.chain.package));
   PACELINE_ASSIGN_OR_RETURN(const auto session, ChainSession::open(flags.chain));
+  PACELINE_RETURN_IF_ERROR(sampling::check(spec, session->manifest().vocabulary_size));
   const bool is_terminal = ::isatty(STDIN_FILENO) != 0;
   if (is_terminal) {
     fmt::print("{} over {} stages. /clear forgets the conversation, /exit ends it.\n",

@@ -15,7 +15,7 @@
 #include "cli/interrupt.h"
 #include "cli/package_files.h"
 #include "cli/report.h"
-#include "sampling/sampler.h"
+#include "cli/sampling_flags.h"
 #include "system/files.h"
 
 namespace paceline::cli {
@@ -32,6 +32,9 @@ struct GenerateFlags {
   bool apply_chat_template = false;
   bool ignore_eos = false;
   bool digests = false;
+  std::optional<std::uint32_t> logprobs;
+  bool prompt_logprobs = false;
+  std::uint32_t choices = 1;
   bool json = false;
   bool quiet = false;
 };
@@ -115,15 +118,27 @@ Result<std::vector<std::int64_t>> prompt_tokens(ChainSession& session, const Gen
   return tokenizer->encode(rendered, false);
 }
 
-Status generate_one(ChainSession& session, const GenerateFlags& flags, const std::string& prompt) {
+Result<coordinator::GenerationRequest> request_from(ChainSession& session,
+                                                    const GenerateFlags& flags,
+                                                    const std::string& prompt) {
+  const std::uint64_t vocabulary_size = session.manifest().vocabulary_size;
   coordinator::GenerationRequest request;
   PACELINE_ASSIGN_OR_RETURN(request.prompt, prompt_tokens(session, flags, prompt));
-  PACELINE_RETURN_IF_ERROR(check_ids(request.prompt, session.manifest().vocabulary_size));
-  request.sampling = flags.sampling.spec;
+  PACELINE_RETURN_IF_ERROR(check_ids(request.prompt, vocabulary_size));
+  PACELINE_ASSIGN_OR_RETURN(request.sampling, flags.sampling.sampling_spec());
+  request.sampling.logprobs = flags.logprobs;
+  if (flags.json && !flags.logprobs) request.sampling.logprobs = 0;
+  PACELINE_RETURN_IF_ERROR(sampling::check(request.sampling, vocabulary_size));
   request.max_tokens = flags.sampling.max_tokens;
   request.stop = flags.sampling.stop;
   request.ignore_eos = flags.ignore_eos;
   request.want_logits_digests = flags.digests;
+  request.want_prompt_logprobs = flags.prompt_logprobs;
+  return request;
+}
+
+Status generate_one(ChainSession& session, const GenerateFlags& flags,
+                    const coordinator::GenerationRequest& request) {
   PACELINE_ASSIGN_OR_RETURN(
       const auto generation,
       session.generator().generate(
@@ -131,6 +146,7 @@ Status generate_one(ChainSession& session, const GenerateFlags& flags, const std
   if (flags.json) {
     auto json = to_json(generation);
     json["prompt_ids"] = request.prompt;
+    json["choice"] = request.sampling.choice;
     PACELINE_ASSIGN_OR_RETURN(json["chain"], chain_json(session));
     show(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return {};
@@ -144,13 +160,17 @@ Status generate_one(ChainSession& session, const GenerateFlags& flags, const std
 
 Status generate(const GenerateFlags& flags) {
   interrupt_flag();
-  PACELINE_RETURN_IF_ERROR(sampling::check(flags.sampling.spec));
+  PACELINE_RETURN_IF_ERROR(flags.sampling.sampling_spec());
   PACELINE_ASSIGN_OR_RETURN(auto prompts, PromptSource::open(flags));
   PACELINE_ASSIGN_OR_RETURN(const auto session, ChainSession::open(flags.chain));
   while (!interrupt_flag().load()) {
     const auto prompt = prompts.next();
     if (!prompt) break;
-    PACELINE_RETURN_IF_ERROR(generate_one(*session, flags, *prompt));
+    PACELINE_ASSIGN_OR_RETURN(auto request, request_from(*session, flags, *prompt));
+    for (std::uint32_t choice = 0; choice < flags.choices && !interrupt_flag().load(); ++choice) {
+      request.sampling.choice = choice;
+      PACELINE_RETURN_IF_ERROR(generate_one(*session, flags, request));
+    }
   }
   return {};
 }
@@ -173,7 +193,16 @@ void add_generate_command(CLI::App& app, Status& done) {
   command->add_flag("--ignore-eos", flags->ignore_eos, "Do not stop at the model's end token");
   command->add_flag("--digests", flags->digests,
                     "With --json: a digest of each token's logits, to compare runs bitwise");
-  command->add_flag("--json", flags->json, "One JSON object per prompt, with timings");
+  command
+      ->add_option("--logprobs", flags->logprobs,
+                   "With --json: the log-probabilities of this many likeliest tokens, too")
+      ->check(CLI::Range(0U, sampling::SamplingSpec::kMaxLogprobs));
+  command->add_flag("--prompt-logprobs", flags->prompt_logprobs,
+                    "With --json: log-probabilities of the prompt's tokens, too");
+  command->add_option("--n", flags->choices, "Answers to each prompt, by noise of their own")
+      ->check(CLI::Range(1U, 1024U))
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "One JSON object per answer, with timings");
   command->add_flag("--quiet", flags->quiet, "The text only");
   command->callback([flags, &done] { done = generate(*flags); });
 }

@@ -11,6 +11,18 @@ double milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
+/// For each token a list of the likeliest.
+nlohmann::json to_json(const std::vector<std::vector<wire::TokenLogprob>>& lists) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const auto& list : lists) {
+    nlohmann::json& row = json.emplace_back(nlohmann::json::array());
+    for (const wire::TokenLogprob& entry : list) {
+      row.push_back({{"token", entry.token}, {"logprob", entry.logprob}});
+    }
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string human_bytes(std::uint64_t bytes) {
@@ -33,6 +45,13 @@ nlohmann::json to_json(const coordinator::Generation& generation) {
       {"decode_ms", milliseconds(generation.decode_time)},
       {"tokens_per_second", generation.decode_tokens_per_second()},
   };
+  if (!generation.top_logprobs.empty()) json["top_logprobs"] = to_json(generation.top_logprobs);
+  if (!generation.prompt_logprobs.empty()) {
+    json["prompt_logprobs"] = generation.prompt_logprobs;
+    if (!generation.prompt_top_logprobs.empty()) {
+      json["prompt_top_logprobs"] = to_json(generation.prompt_top_logprobs);
+    }
+  }
   if (!generation.logits_digests.empty()) {
     auto& digests = json["logits_digests"] = nlohmann::json::array();
     for (const std::uint64_t digest : generation.logits_digests) {

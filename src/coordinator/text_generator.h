@@ -32,15 +32,20 @@ struct GenerationRequest {
   std::vector<std::string> stop;  ///< stop strings; none of them is shown
   bool ignore_eos = false;
   bool want_logits_digests = false;
+  bool want_prompt_logprobs = false;  ///< the prompt is computed whole, nothing is used again
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };
 std::string_view to_string(FinishReason reason);
 
 struct Generation {
-  std::vector<std::int64_t> tokens;           ///< sampled, the end token included
-  std::vector<float> logprobs;                ///< one per token
-  std::vector<std::uint64_t> logits_digests;  ///< one per token where asked for
+  std::vector<std::int64_t> tokens;                           ///< sampled, the end token included
+  std::vector<float> logprobs;                                ///< one per token where asked for
+  std::vector<std::vector<wire::TokenLogprob>> top_logprobs;  ///< one list per token, the same
+  std::vector<std::uint64_t> logits_digests;                  ///< one per token where asked for
+  /// Of the prompt's tokens from the second on, where asked for.
+  std::vector<float> prompt_logprobs;
+  std::vector<std::vector<wire::TokenLogprob>> prompt_top_logprobs;
   std::string text;
   FinishReason finish_reason = FinishReason::kLength;
   std::uint32_t prompt_tokens = 0;
@@ -57,7 +62,8 @@ struct GeneratorOptions {
   std::uint32_t context_tokens = 0;  ///< prompt and answer together
   std::uint32_t logical_block_tokens = 32;
   std::uint32_t prefill_chunk_tokens = 512;
-  std::uint32_t steps_in_flight = 2;  ///< prefill chunks sent before the first result is back
+  std::uint32_t scored_chunk_tokens = 64;  ///< of a prompt whose rows all have logits
+  std::uint32_t steps_in_flight = 2;       ///< prefill chunks sent before the first result is back
   Duration step_timeout = std::chrono::minutes(10);
 };
 
@@ -85,12 +91,21 @@ class TextGenerator {
   class Answer;
 
   Status check(const GenerationRequest& request) const;
-  /// The step whose sample is the first token; none where the request was cancelled before it.
-  Result<std::optional<StepId>> submit_prompt(const GenerationRequest& request,
-                                              Generation& generation,
-                                              const std::atomic<bool>& cancelled);
-  Result<StepId> submit_rows(std::vector<std::int64_t> tokens, bool is_sampled, wire::Step step);
-  Result<wire::Sample> await_sample(StepId step);
+  struct PromptStep {
+    StepId id;
+    std::size_t sampled = 0;  ///< its rows with samples
+  };
+  /// The step whose last sample is the first token; none where the request was cancelled before it.
+  Result<std::optional<PromptStep>> submit_prompt(const GenerationRequest& request,
+                                                  Generation& generation,
+                                                  const std::atomic<bool>& cancelled);
+  /// `sampled`: how many of the last rows are.
+  Result<StepId> submit_rows(std::vector<std::int64_t> tokens, std::size_t sampled,
+                             wire::Step step);
+  /// The samples of a step, of which there must be `count`.
+  Result<std::vector<wire::Sample>> await_samples(StepId step, std::size_t count);
+  bool is_end_token(const GenerationRequest& request, std::int64_t token) const;
+  wire::SequenceSpec sequence_spec(const GenerationRequest& request) const;
   /// Opens the sequence anew, or truncates the open one to what `request` shares with it.
   wire::Step begin(const GenerationRequest& request, Generation& generation);
 

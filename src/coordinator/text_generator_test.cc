@@ -53,6 +53,7 @@ class ScriptedRunner final : public StepRunner {
 
   Ids script;
   std::size_t samples_per_row = 1;
+  std::vector<wire::TokenLogprob> top;
   std::function<void(StepId)> on_await;
   std::size_t fail_submit_at = SIZE_MAX;
   std::uint64_t fail_await_of = 0;
@@ -86,6 +87,7 @@ class ScriptedRunner final : public StepRunner {
       sample.token = script[sampled_++];
       sample.logprob = -0.5F;
       sample.logits_digest = sampled_;
+      sample.top = top;
       result.samples.push_back(sample);
     }
   }
@@ -117,6 +119,7 @@ class TextGeneratorTest : public testing::Test {
     GenerationRequest request;
     request.prompt = std::move(prompt);
     request.max_tokens = 50;
+    request.sampling.logprobs = 0;
     return request;
   }
   Result<Generation> generate(const GenerationRequest& request) {
@@ -312,9 +315,70 @@ TEST_F(TextGeneratorTest, SamplingAndDigestsAreAskedForOnce) {
   const auto generation = generate(sampled);
   ASSERT_TRUE(generation);
   EXPECT_THAT(generation->logits_digests, ElementsAre(1, 2, 3));
+  sampled.sampling.stop_tokens = {kEnd};
   EXPECT_EQ(runner_.steps[0].opened.at(0).sampling, sampled.sampling);
+  EXPECT_EQ(runner_.steps[0].opened[0].prompt_tokens, 1U);
+  EXPECT_TRUE(runner_.steps[0].opened[0].history.empty()) << "nothing depends on it";
   EXPECT_TRUE(runner_.steps[0].opened[0].want_logits_digest);
   EXPECT_TRUE(runner_.steps[1].opened.empty());
+}
+
+TEST_F(TextGeneratorTest, AStopTokenEndsTheAnswer) {
+  runner_.script = {20, 30, 40};
+  auto stopped = request({5});
+  stopped.sampling.stop_tokens = {30};
+  stopped.ignore_eos = true;
+  const auto generation = generate(stopped);
+  ASSERT_TRUE(generation) << generation.error().message();
+  EXPECT_THAT(generation->tokens, ElementsAre(20, 30));
+  EXPECT_EQ(generation->finish_reason, FinishReason::kStop);
+  EXPECT_THAT(runner_.steps[0].opened[0].sampling.stop_tokens, ElementsAre(30U))
+      << "the model's end is ignored";
+}
+
+TEST_F(TextGeneratorTest, PenaltiesAreToldTheHistory) {
+  script("a");
+  auto penalized = request({5, 6});
+  penalized.sampling.repetition_penalty = 1.1;
+  ASSERT_TRUE(generate(penalized));
+  EXPECT_THAT(runner_.steps[0].opened[0].history, ElementsAre(5, 6));
+}
+
+TEST_F(TextGeneratorTest, LogprobsComeWhereTheyAreAskedFor) {
+  script("ab");
+  runner_.top = {{7, -0.25F}, {8, -1.0F}};
+  auto asked = request({5});
+  asked.sampling.logprobs = 2;
+  const auto with = generate(asked);
+  ASSERT_TRUE(with);
+  EXPECT_THAT(with->logprobs, ElementsAre(-0.5F, -0.5F, -0.5F));
+  EXPECT_EQ(with->top_logprobs, decltype(with->top_logprobs)(3, runner_.top));
+  EXPECT_TRUE(with->prompt_logprobs.empty());
+  runner_.script.insert(runner_.script.end(), {20, kEnd});
+  auto none = request({5});
+  none.sampling.logprobs.reset();
+  const auto without = generate(none);
+  ASSERT_TRUE(without);
+  EXPECT_TRUE(without->logprobs.empty() && without->top_logprobs.empty());
+}
+
+TEST_F(TextGeneratorTest, APromptIsScoredWholeAndInPieces) {
+  runner_.script = Ids(9, 20);
+  runner_.script.push_back(kEnd);
+  const Ids prompt = {5, 6, 7, 8, 9, 10, 11, 12};
+  auto scored = request(prompt);
+  scored.want_prompt_logprobs = true;
+  const auto generation = generate(scored);
+  ASSERT_TRUE(generation) << generation.error().message();
+  EXPECT_EQ(generation->prompt_logprobs, std::vector<float>(7, -0.5F)) << "all but the first";
+  EXPECT_TRUE(generation->prompt_top_logprobs.empty());
+  EXPECT_THAT(generation->tokens, ElementsAre(20, 20, kEnd));
+  EXPECT_EQ(runner_.steps[0].opened[0].history, prompt);
+  EXPECT_THAT(runner_.steps[0].sequences[0].sampled_rows, ElementsAre(0, 1, 2, 3));
+  runner_.script.resize(runner_.script.size() + 8, kEnd);
+  const auto again = generate(scored);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->reused_tokens, 0U) << "rows that are not computed cannot be scored";
 }
 
 TEST_F(TextGeneratorTest, FailuresOfTheRunnerArePassedOn) {

@@ -1,10 +1,10 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "sampling/counter_random.h"
 #include "sampling/exact_math.h"
@@ -12,175 +12,129 @@
 namespace paceline::sampling {
 namespace {
 
-/// One vocabulary entry in the order of preference: by logit, the lower id first among equals.
-struct Candidate {
-  float logit = 0;
-  std::uint32_t token = 0;
-};
-
-bool preferred(const Candidate& a, const Candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
-}
-
-Candidate candidate(std::span<const float> logits, std::size_t token) {
-  return {logits[token], static_cast<std::uint32_t>(token)};
-}
-
-/// The preferred entry of all; an error unless every logit is finite or -inf and one is finite.
-Result<Candidate> best_of(std::span<const float> logits) {
-  Candidate best = {-std::numeric_limits<float>::infinity(), 0};
-  bool sound = true;
-  for (std::size_t token = 0; token < logits.size(); ++token) {
-    const float logit = logits[token];
-    if (logit > best.logit) {
-      best = candidate(logits, token);
-    } else if (!(logit <= best.logit)) {
-      sound = false;  // NaN; +inf would become the best
-    }
+Result<Row> sound_row(std::span<const float> logits, Workspace& workspace) {
+  if (logits.size() > kMaxEntries) {
+    return fail(ErrorCode::kInvalidArgument, "logits: expected at most {}, got {}", kMaxEntries,
+                logits.size());
   }
-  if (sound && std::isfinite(best.logit)) return best;
+  Row row;
+  if (scan_row(logits, workspace, row)) return row;
   return fail(ErrorCode::kInternal, "logits are not finite");
 }
 
-/// The sum of e^(logit - max) over all, in the order of ids.
-double exponential_sum(std::span<const float> logits, float max) {
-  // What is 60 below adds less than 1e-26 of the largest term each.
-  constexpr double kNegligible = -60;
-  double sum = 0;
-  for (const float logit : logits) {
-    const double x = double{logit} - double{max};
-    if (x > kNegligible) sum += exact_exp(x);
-  }
-  return sum;
-}
-
-/// The last of the k preferred entries, 0 < k < logits.size(). Keeps a buffer of at most 2k entries
-/// and throws away its worse half when it is full: linear for any k, no sort.
-Candidate last_of_top_k(std::span<const float> logits, std::size_t k) {
-  std::vector<Candidate> buffer;
-  buffer.reserve(std::min(2 * k, logits.size()));
-  Candidate cutoff = {-std::numeric_limits<float>::infinity(),
-                      std::numeric_limits<std::uint32_t>::max()};
-  const auto shrink = [&] {
-    const auto last = buffer.begin() + static_cast<std::ptrdiff_t>(k - 1);
-    std::nth_element(buffer.begin(), last, buffer.end(), preferred);
-    cutoff = *last;
-    buffer.resize(k);
-  };
-  for (std::size_t token = 0; token < logits.size(); ++token) {
-    const Candidate next = candidate(logits, token);
-    if (!preferred(next, cutoff)) continue;
-    buffer.push_back(next);
-    if (buffer.size() == 2 * k) shrink();
-  }
-  if (buffer.size() > k) shrink();
-  // More than k entries came in, so at least k are here; the greatest in this order is the worst.
-  return *std::max_element(buffer.begin(), buffer.end(), preferred);
-}
-
-/// The entries that may be drawn: those not after `last` in the order of preference.
-class Nucleus {
+/// Finds the candidate with the highest scaled logit + noise; the lowest id among equals.
+class NoisyMaximum {
  public:
-  Nucleus(std::span<const float> logits, float max, double temperature)
-      : logits_(logits), max_(max), temperature_(temperature) {}
-
-  void keep_top_k(std::uint32_t k) {
-    if (k > 0 && k < logits_.size()) last_ = last_of_top_k(logits_, k);
+  NoisyMaximum(const Row& row, const SamplingSpec& spec, std::uint64_t position)
+      : max_(row.max),
+        temperature_(spec.temperature),
+        key_{{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(spec.seed >> 32)},
+             {spec.choice, static_cast<std::uint32_t>(position),
+              static_cast<std::uint32_t>(position >> 32)}} {
+    // The likeliest is never cut. With its score nearly all others are out by a bound.
+    const Candidate likeliest = best_of(row);
+    std::array<std::uint64_t, 1> bits = {};
+    row_kernels().noise(std::span(&likeliest.token, 1), key_, bits.data());
+    chosen_ = likeliest.token;
+    best_ = scaled(likeliest.logit) + gumbel(bits[0]);
   }
 
-  void keep_top_p(double top_p) {
-    if (top_p >= 1) return;
-    double mass = 0;
-    for (std::size_t token = 0; token < logits_.size(); ++token) {
-      if (holds(candidate(logits_, token))) mass += exact_exp(scaled(logits_[token]));
+  std::uint32_t of_all(const Row& row) {
+    std::array<std::uint64_t, kBlock> bits;
+    for (std::size_t block = 0; block < row.block_max.size(); ++block) {
+      const double highest = scaled(row.block_max[block]);
+      if (highest + kHighestGumbel < best_) continue;
+      const auto first = static_cast<std::uint32_t>(block * kBlock);
+      const std::uint32_t least = row_kernels().noise_range(first, key_, bits.data());
+      if (highest + highest_noise(least) < best_) continue;
+      const std::size_t count = std::min(kBlock, row.logits.size() - first);
+      for (std::uint32_t i = 0; i < count; ++i) offer(row.logits[first + i], first + i, bits[i]);
     }
-    // Entries of less than (1 - top_p) mass / (2 N) each have less than half of 1 - top_p together,
-    // so top_p is reached before the first of them. mass >= 1, the likeliest entry's.
-    const double lowest =
-        exact_log(mass * (1 - top_p) / (2.0 * static_cast<double>(logits_.size())));
-    std::vector<Candidate> kept;
-    for (std::size_t token = 0; token < logits_.size(); ++token) {
-      const Candidate next = candidate(logits_, token);
-      if (scaled(next.logit) >= lowest && holds(next)) kept.push_back(next);
-    }
-    // Sorted piece by piece, from the likeliest: a peaked distribution needs the first piece only.
-    double sum = 0;
-    auto begin = kept.begin();
-    for (std::ptrdiff_t piece = 64; begin != kept.end(); piece *= 4) {
-      const auto end = begin + std::min(piece, kept.end() - begin);
-      std::nth_element(begin, end - 1, kept.end(), preferred);
-      std::sort(begin, end, preferred);
-      for (; begin != end; ++begin) {
-        sum += exact_exp(scaled(begin->logit));
-        last_ = *begin;
-        if (sum >= top_p * mass) return;
-      }
-    }
+    return chosen_;
   }
 
-  /// The entry with the highest scaled logit + noise; the lowest id among equals.
-  std::uint32_t draw(PositionNoise noise, std::uint32_t likeliest) const {
-    std::uint32_t chosen = likeliest;
-    double best = scaled(max_) + gumbel(noise.bits(likeliest));
-    constexpr double kHighestGumbel = 36.8;
-    for (std::size_t i = 0; i < logits_.size(); ++i) {
-      const Candidate next = candidate(logits_, i);
-      const double x = scaled(next.logit);
-      // Nearly all are out by the bounds, without a logarithm.
-      if (x + kHighestGumbel < best || !holds(next)) continue;
-      const std::uint64_t bits = noise.bits(next.token);
-      if (x + gumbel_bound(bits) < best) continue;
-      const double score = x + gumbel(bits);
-      if (score > best || (score == best && next.token < chosen)) {
-        best = score;
-        chosen = next.token;
-      }
+  std::uint32_t of_list(std::span<const float> logits, std::span<const std::uint32_t> tokens) {
+    std::array<std::uint64_t, kBlock> bits;
+    for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
+      const std::size_t count = std::min(kBlock, logits.size() - begin);
+      const std::uint32_t least =
+          row_kernels().noise(tokens.subspan(begin, count), key_, bits.data());
+      if (highest_noise(least) < best_) continue;  // a scaled logit is at most 0
+      for (std::size_t i = 0; i < count; ++i) offer(logits[begin + i], tokens[begin + i], bits[i]);
     }
-    return chosen;
+    return chosen_;
   }
 
  private:
-  double scaled(float logit) const { return (double{logit} - double{max_}) / temperature_; }
-  bool holds(const Candidate& entry) const { return !preferred(last_, entry); }
+  static constexpr double kHighestGumbel = 36.8;
 
-  std::span<const float> logits_;
-  float max_;
+  double scaled(float logit) const { return (double{logit} - max_) / temperature_; }
+  /// A bound for noise whose bits have an upper half of `least` or more.
+  static double highest_noise(std::uint32_t least) {
+    return gumbel_bound(std::uint64_t{least} << 32);
+  }
+
+  void offer(float logit, std::uint32_t token, std::uint64_t bits) {
+    const double x = scaled(logit);
+    if (x + gumbel_bound(bits) < best_) return;
+    const double score = x + gumbel(bits);
+    if (score > best_ || (score == best_ && token < chosen_)) {
+      best_ = score;
+      chosen_ = token;
+    }
+  }
+
+  double max_;
   double temperature_;
-  Candidate last_ = {-std::numeric_limits<float>::infinity(),
-                     std::numeric_limits<std::uint32_t>::max()};
+  NoiseKey key_;
+  double best_ = 0;
+  std::uint32_t chosen_ = 0;
 };
+
+/// The lowest logit that min_p keeps.
+float lowest_kept(const Row& row, const SamplingSpec& spec) {
+  const double lowest = double{row.max} + spec.temperature * exact_log(spec.min_p);
+  if (lowest < double{std::numeric_limits<float>::lowest()}) {
+    return std::numeric_limits<float>::lowest();
+  }
+  const auto rounded = static_cast<float>(lowest);
+  return double{rounded} < lowest ? std::nextafter(rounded, std::numeric_limits<float>::infinity())
+                                  : rounded;
+}
 
 }  // namespace
 
-Status check(const SamplingSpec& spec) {
-  if (!std::isfinite(spec.temperature) || spec.temperature < 0) {
-    return fail(ErrorCode::kInvalidArgument, "temperature: expected a number of at least 0, got {}",
-                spec.temperature);
+Result<std::uint32_t> draw(std::span<const float> logits, const SamplingSpec& spec,
+                           std::uint64_t position, Workspace& workspace) {
+  PACELINE_ASSIGN_OR_RETURN(const Row row, sound_row(logits, workspace));
+  if (spec.temperature == 0) return best_of(row).token;
+  Candidates candidates(row, workspace);
+  // A share too small for exact_log keeps all.
+  if (spec.min_p >= std::numeric_limits<double>::min()) {
+    candidates.keep_from(lowest_kept(row, spec));
   }
-  if (!(spec.top_p > 0 && spec.top_p <= 1)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "top_p: expected a number above 0 and of at most 1, got {}", spec.top_p);
-  }
-  return {};
+  candidates.keep_top_k(spec.top_k);
+  candidates.keep_top_p(spec.top_p, spec.temperature);
+  NoisyMaximum maximum(row, spec, position);
+  return candidates.has_all() ? maximum.of_all(row)
+                              : maximum.of_list(candidates.logits(), candidates.tokens());
 }
 
-Result<Sample> sample(std::span<const float> logits, const SamplingSpec& spec,
-                      std::uint64_t position) {
-  PACELINE_RETURN_IF_ERROR(check(spec));
-  if (logits.size() > std::size_t{1} << 31) {
-    return fail(ErrorCode::kInvalidArgument, "logits: expected at most 2^31, got {}",
+Result<Sample> describe(std::span<const float> logits, std::uint32_t token, std::uint32_t top,
+                        Workspace& workspace) {
+  PACELINE_ASSIGN_OR_RETURN(const Row row, sound_row(logits, workspace));
+  if (token >= logits.size()) {
+    return fail(ErrorCode::kInvalidArgument, "token {} is outside the vocabulary of {}", token,
                 logits.size());
   }
-  PACELINE_ASSIGN_OR_RETURN(const Candidate best, best_of(logits));
-  std::uint32_t token = best.token;
-  if (spec.temperature > 0) {
-    Nucleus nucleus(logits, best.logit, spec.temperature);
-    nucleus.keep_top_k(spec.top_k);
-    nucleus.keep_top_p(spec.top_p);
-    token = nucleus.draw(PositionNoise(spec.seed, spec.choice, position), best.token);
+  const std::uint64_t weight = row_kernels().total_weight(logits, {row.max, 1.0});
+  const double log_sum = exact_log(static_cast<double>(weight) * std::ldexp(1.0, -kWeightBits));
+  const auto logprob = [&](float logit) { return double{logit} - double{row.max} - log_sum; };
+  Sample sample{token, logprob(logits[token]), {}};
+  for (const Candidate& entry : top_of(row, top)) {
+    sample.top.push_back({entry.token, logprob(entry.logit)});
   }
-  const double sum = exponential_sum(logits, best.logit);
-  return Sample{token, double{logits[token]} - double{best.logit} - exact_log(sum)};
+  return sample;
 }
 
 std::uint64_t logits_digest(std::span<const float> logits) {

@@ -10,7 +10,8 @@
 #include <set>
 #include <vector>
 
-#include "sampling/counter_random.h"
+#include "sampling/reference_sampler_testing.h"
+#include "sampling/sequence_sampler.h"
 
 namespace paceline::sampling {
 namespace {
@@ -20,68 +21,24 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 SamplingSpec tempered(double temperature, std::uint64_t seed = 1) {
   SamplingSpec spec;
+  spec.logprobs = 0;
   spec.temperature = temperature;
   spec.seed = seed;
   return spec;
 }
 
-std::vector<double> softmax(const std::vector<float>& logits, double temperature) {
-  const double max = *std::max_element(logits.begin(), logits.end());
-  std::vector<double> p;
-  for (const float logit : logits) p.push_back(std::exp((logit - max) / temperature));
-  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
-  for (double& value : p) value /= sum;
-  return p;
-}
-
-/// Which tokens the specification leaves, by sorting everything.
-std::vector<bool> reference_set(const std::vector<float>& logits, const SamplingSpec& spec) {
-  std::vector<std::size_t> order(logits.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
-  if (spec.top_k > 0 && spec.top_k < order.size()) order.resize(spec.top_k);
-  std::vector<float> left;
-  for (const std::size_t token : order) left.push_back(logits[token]);
-  const std::vector<double> p = softmax(left, spec.temperature);
-  std::vector<bool> kept(logits.size(), false);
-  double sum = 0;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    kept[order[i]] = true;
-    sum += p[i];
-    if (spec.top_p < 1 && sum >= spec.top_p) break;
-  }
-  return kept;
-}
-
-std::int64_t reference_token(const std::vector<float>& logits, const SamplingSpec& spec,
-                             std::uint64_t position) {
-  const std::vector<bool> kept = reference_set(logits, spec);
-  PositionNoise noise(spec.seed, spec.choice, position);
-  std::int64_t best = -1;
-  double best_score = 0;
-  for (std::uint32_t token = 0; token < logits.size(); ++token) {
-    const double score = logits[token] / spec.temperature + gumbel(noise.bits(token));
-    if (kept[token] && (best < 0 || score > best_score)) {
-      best = token;
-      best_score = score;
-    }
-  }
-  return best;
-}
-
 TEST(GreedyTest, TheHighestLogitAndTheLowestIdAmongEquals) {
   const std::vector<float> logits = {0.5F, 3.0F, -1.0F, 3.0F, 2.0F};
-  const auto chosen = sample(logits, {}, 0);
+  const auto chosen = sample(logits, tempered(0), 0);
   ASSERT_TRUE(chosen);
   EXPECT_EQ(chosen->token, 1);
   EXPECT_NEAR(chosen->logprob, std::log(softmax(logits, 1)[1]), 1e-12);
   EXPECT_EQ(sample(std::vector<float>{-0.0F, 0.0F}, {}, 0)->token, 0);
-  EXPECT_EQ(sample(std::vector<float>{7.0F}, {}, 0)->logprob, 0);
+  EXPECT_EQ(sample(std::vector<float>{7.0F}, tempered(0), 0)->logprob, 0);
 }
 
 TEST(SampleTest, WhatIsNotFiniteIsAnErrorAndMaskedIsNot) {
-  for (const SamplingSpec& spec : {SamplingSpec{}, tempered(1)}) {
+  for (const SamplingSpec& spec : {tempered(0), tempered(1)}) {
     for (const std::vector<float>& bad :
          {std::vector<float>{}, {kNan}, {1, kNan, 2}, {kNan, 1}, {1, kInfinity}, {-kInfinity}}) {
       const auto result = sample(bad, spec, 0);
@@ -129,28 +86,92 @@ TEST(SampleTest, ExtremeLogitsAndTemperatures) {
   }
 }
 
-// Against the plain definition, on logits with many ties so that boundaries fall among equals.
+/// Rows of several shapes: ties, so that cuts fall among equals, a wide one, a flat one with an
+/// outlier, and one with forbidden entries.
+std::vector<float> random_row(std::mt19937& random, std::size_t size) {
+  std::vector<float> logits(size);
+  const auto kind = random() % 4;
+  for (float& logit : logits) {
+    const auto number = static_cast<float>(random() % 1000000);
+    logit = kind == 0   ? static_cast<float>(random() % 12)
+            : kind == 1 ? number * 2e-5F
+            : kind == 2 ? number * 1e-10F
+                        : (random() % 3 == 0 ? -kInfinity : number * 1e-5F);
+  }
+  logits[random() % size] = 8;
+  return logits;
+}
+
+SamplingSpec random_spec(std::mt19937& random) {
+  SamplingSpec spec = tempered(0.25 * static_cast<double>(1 + random() % 8), random());
+  if (random() % 2 == 0) spec.top_k = static_cast<std::uint32_t>(random() % 3000);
+  if (random() % 2 == 0) spec.top_p = 0.013 + 0.01 * static_cast<double>(random() % 98);
+  if (random() % 3 == 0) spec.min_p = 0.0007 * static_cast<double>(random() % 300);
+  spec.choice = static_cast<std::uint32_t>(random() % 3);
+  return spec;
+}
+
 TEST(SampleTest, AgreesWithTheDefinitionOnRandomCases) {
   std::mt19937 random(17);
   std::set<std::int64_t> seen;
-  for (int round = 0; round < 3000; ++round) {
-    std::vector<float> logits(1 + random() % 700);
-    for (float& logit : logits) {
-      logit = round % 2 == 0 ? static_cast<float>(random() % 12)
-                             : static_cast<float>(random() % 1000000) * 2e-5F;
-    }
-    SamplingSpec spec = tempered(0.25 * static_cast<double>(1 + random() % 8), random());
-    if (random() % 2 == 0) spec.top_k = static_cast<std::uint32_t>(random() % 800);
-    if (random() % 2 == 0) spec.top_p = 0.013 + 0.01 * static_cast<double>(random() % 98);
-    spec.choice = static_cast<std::uint32_t>(random() % 3);
+  for (int round = 0; round < 4000; ++round) {
+    const std::size_t size = 1 + random() % (round % 50 == 0 ? 20000 : 700);
+    const std::vector<float> logits = random_row(random, size);
+    const SamplingSpec spec = random_spec(random);
     const auto result = sample(logits, spec, round);
     ASSERT_TRUE(result);
     ASSERT_EQ(result->token, reference_token(logits, spec, round))
-        << "round " << round << " k " << spec.top_k << " p " << spec.top_p;
-    ASSERT_NEAR(result->logprob, std::log(softmax(logits, 1)[result->token]), 1e-9);
+        << "round " << round << " k " << spec.top_k << " p " << spec.top_p << " m " << spec.min_p;
+    ASSERT_NEAR(result->logprob, std::log(softmax(logits, 1)[result->token]), 1e-8);
     seen.insert(result->token);
   }
   EXPECT_GT(seen.size(), 200U);
+}
+
+TEST(SampleTest, MinPIsAShareOfTheLikeliest) {
+  // Probabilities in proportion 8, 4, 2, 1.
+  const auto ln2 = static_cast<float>(std::log(2.0));
+  const std::vector<float> logits = {ln2, 3 * ln2, 2 * ln2, 0};
+  const std::vector<std::pair<double, std::set<std::int64_t>>> cases = {
+      {0, {0, 1, 2, 3}}, {0.1, {0, 1, 2, 3}}, {0.2, {0, 1, 2}},
+      {0.3, {1, 2}},     {0.6, {1}},          {1, {1}}};
+  for (const auto& [min_p, expected] : cases) {
+    SamplingSpec spec = tempered(1);
+    spec.min_p = min_p;
+    std::set<std::int64_t> seen;
+    for (std::uint64_t position = 0; position < 400; ++position) {
+      seen.insert(sample(logits, spec, position)->token);
+    }
+    EXPECT_EQ(seen, expected) << min_p;
+  }
+}
+
+TEST(DescribeTest, TheLikeliestAreGivenInOrder) {
+  std::mt19937 random(3);
+  Workspace workspace;
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<float> logits = random_row(random, 1 + random() % 900);
+    const std::vector<double> p = softmax(logits, 1);
+    const auto count = static_cast<std::uint32_t>(random() % 21);
+    const auto token = static_cast<std::uint32_t>(random() % logits.size());
+    const auto sample = describe(logits, token, count, workspace);
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(sample->token, token);
+    ASSERT_EQ(sample->top.size(), std::min<std::size_t>(count, logits.size()));
+    std::vector<std::uint32_t> order(logits.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return logits[a] > logits[b]; });
+    for (std::size_t i = 0; i < sample->top.size(); ++i) {
+      ASSERT_EQ(sample->top[i].token, order[i]) << round;
+      if (p[order[i]] > 0) {
+        ASSERT_NEAR(sample->top[i].logprob, std::log(p[order[i]]), 1e-8);
+      }
+    }
+  }
+  const auto outside = describe(std::vector<float>{1, 2}, 2, 0, workspace);
+  ASSERT_FALSE(outside);
+  EXPECT_EQ(outside.error().message(), "token 2 is outside the vocabulary of 2");
 }
 
 TEST(SampleTest, TopKKeepsTheLowestIdsAmongEqualsAndOneIsGreedy) {
@@ -183,15 +204,6 @@ TEST(SampleTest, TopPKeepsTheOneThatReachesIt) {
     }
     EXPECT_EQ(seen, expected) << top_p;
   }
-}
-
-/// Pearson's statistic of counts against expected counts.
-double chi_square(const std::vector<double>& counts, const std::vector<double>& expected) {
-  double sum = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    sum += (counts[i] - expected[i]) * (counts[i] - expected[i]) / expected[i];
-  }
-  return sum;
 }
 
 TEST(DistributionTest, DrawsFollowTheTemperedSoftmax) {

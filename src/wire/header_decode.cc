@@ -190,15 +190,60 @@ Result<StepSequence> sequence_from(const proto::StepSequence& in) {
     blocks.reserve(static_cast<std::size_t>(group.blocks_size()));
     for (const std::uint32_t block : group.blocks()) blocks.emplace_back(block);
   }
+  out.drafts.assign(in.drafts().begin(), in.drafts().end());
   return out;
 }
 
-SequenceSpec spec_from(const proto::SequenceSpec& in) {
+/// `values` belong to `tokens`, one each.
+Status check_pairs(std::string_view what, int tokens, int values) {
+  if (tokens == values) return {};
+  return fail(ErrorCode::kInvalidArgument, "{}: {} tokens with {} numbers", what, tokens, values);
+}
+
+Result<sampling::SamplingSpec> sampling_from(const proto::SequenceSpec& in) {
+  sampling::SamplingSpec out;
+  out.temperature = in.temperature();
+  out.top_p = in.top_p();
+  out.top_k = in.top_k();
+  out.seed = in.seed();
+  out.choice = in.choice();
+  out.min_p = in.min_p();
+  if (in.has_repetition_penalty()) out.repetition_penalty = in.repetition_penalty();
+  out.presence_penalty = in.presence_penalty();
+  out.frequency_penalty = in.frequency_penalty();
+  PACELINE_RETURN_IF_ERROR(
+      check_pairs("step.opened.logit_bias", in.biased_tokens_size(), in.biases_size()));
+  for (int i = 0; i < in.biases_size(); ++i) {
+    out.logit_bias.push_back({in.biased_tokens(i), in.biases(i)});
+  }
+  out.stop_tokens.assign(in.stop_tokens().begin(), in.stop_tokens().end());
+  out.min_tokens = in.min_tokens();
+  if (in.has_logprobs()) out.logprobs = in.logprobs();
+  return out;
+}
+
+Result<SequenceSpec> spec_from(const proto::SequenceSpec& in) {
   SequenceSpec out;
   out.sequence = SequenceId(in.sequence());
-  out.sampling = {in.temperature(), in.top_p(), in.top_k(), in.seed(), in.choice()};
+  PACELINE_ASSIGN_OR_RETURN(out.sampling, sampling_from(in));
   out.history.assign(in.history().begin(), in.history().end());
   out.want_logits_digest = in.want_logits_digest();
+  out.prompt_tokens = in.prompt_tokens();
+  return out;
+}
+
+Result<Sample> sample_from(const proto::Sample& in) {
+  Sample out;
+  out.sequence = SequenceId(in.sequence());
+  out.row = in.row();
+  out.token = in.token();
+  out.logprob = in.logprob();
+  out.logits_digest = in.logits_digest();
+  PACELINE_RETURN_IF_ERROR(
+      check_pairs("step_result.samples.top", in.top_tokens_size(), in.top_logprobs_size()));
+  for (int i = 0; i < in.top_tokens_size(); ++i) {
+    out.top.push_back({in.top_tokens(i), in.top_logprobs(i)});
+  }
   return out;
 }
 
@@ -207,7 +252,8 @@ Status check_totals(const proto::Step& in, const Limits& limits) {
   std::uint64_t tokens = 0;
   std::uint64_t history = 0;
   for (const auto& sequence : in.sequences()) {
-    tokens += static_cast<std::uint64_t>(sequence.tokens_size());
+    tokens += static_cast<std::uint64_t>(sequence.tokens_size()) +
+              static_cast<std::uint64_t>(sequence.drafts_size());
   }
   for (const auto& spec : in.opened()) history += static_cast<std::uint64_t>(spec.history_size());
   if (tokens > limits.step_tokens || history > limits.history_tokens) {
@@ -225,7 +271,10 @@ Result<Message> decode(const proto::Step& in, const Limits& limits) {
     PACELINE_ASSIGN_OR_RETURN(auto decoded, sequence_from(sequence));
     out.sequences.push_back(std::move(decoded));
   }
-  for (const proto::SequenceSpec& spec : in.opened()) out.opened.push_back(spec_from(spec));
+  for (const proto::SequenceSpec& spec : in.opened()) {
+    PACELINE_ASSIGN_OR_RETURN(auto decoded, spec_from(spec));
+    out.opened.push_back(std::move(decoded));
+  }
   for (const proto::BlockCopy& copy : in.copies()) {
     out.copies.push_back({copy.group(), BlockId(copy.from()), BlockId(copy.to())});
   }
@@ -240,8 +289,8 @@ Result<Message> decode(const proto::StepResult& in) {
   StepResult out;
   out.outcome = static_cast<Outcome>(in.outcome());
   for (const proto::Sample& sample : in.samples()) {
-    out.samples.push_back({SequenceId(sample.sequence()), sample.row(), sample.token(),
-                           sample.logprob(), sample.logits_digest()});
+    PACELINE_ASSIGN_OR_RETURN(auto decoded, sample_from(sample));
+    out.samples.push_back(std::move(decoded));
   }
   out.stage_times = stage_times_from(in.stage_times());
   out.error_code = error_code_from_number(in.error_code());

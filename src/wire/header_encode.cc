@@ -57,18 +57,35 @@ void put(const StepSequence& s, proto::StepSequence& out) {
     added.mutable_blocks()->Reserve(static_cast<int>(group.size()));
     for (const BlockId block : group) added.add_blocks(block.value());
   }
+  for (const std::uint32_t token : s.drafts) out.add_drafts(token);
+}
+
+void put(const sampling::SamplingSpec& spec, proto::SequenceSpec& out) {
+  out.set_temperature(spec.temperature);
+  out.set_top_p(spec.top_p);
+  out.set_top_k(spec.top_k);
+  out.set_seed(spec.seed);
+  out.set_choice(spec.choice);
+  out.set_min_p(spec.min_p);
+  if (spec.repetition_penalty != 1.0) out.set_repetition_penalty(spec.repetition_penalty);
+  out.set_presence_penalty(spec.presence_penalty);
+  out.set_frequency_penalty(spec.frequency_penalty);
+  for (const sampling::LogitBias& entry : spec.logit_bias) {
+    out.add_biased_tokens(entry.token);
+    out.add_biases(entry.bias);
+  }
+  for (const std::uint32_t token : spec.stop_tokens) out.add_stop_tokens(token);
+  out.set_min_tokens(spec.min_tokens);
+  if (spec.logprobs) out.set_logprobs(*spec.logprobs);
 }
 
 void put(const SequenceSpec& spec, proto::SequenceSpec& out) {
   out.set_sequence(spec.sequence.value());
-  out.set_temperature(spec.sampling.temperature);
-  out.set_top_p(spec.sampling.top_p);
-  out.set_top_k(spec.sampling.top_k);
-  out.set_seed(spec.sampling.seed);
-  out.set_choice(spec.sampling.choice);
+  put(spec.sampling, out);
   out.mutable_history()->Reserve(static_cast<int>(spec.history.size()));
   for (const std::int64_t token : spec.history) out.add_history(static_cast<std::uint32_t>(token));
   out.set_want_logits_digest(spec.want_logits_digest);
+  out.set_prompt_tokens(spec.prompt_tokens);
 }
 
 /// One overload per message.
@@ -171,6 +188,10 @@ class Encoder {
       added.set_token(static_cast<std::uint32_t>(sample.token));
       added.set_logprob(sample.logprob);
       added.set_logits_digest(sample.logits_digest);
+      for (const TokenLogprob& entry : sample.top) {
+        added.add_top_tokens(static_cast<std::uint32_t>(entry.token));
+        added.add_top_logprobs(entry.logprob);
+      }
     }
     for (const StageTime& time : m.stage_times) put(time, *out.add_stage_times());
     out.set_error_code(static_cast<std::uint32_t>(m.error_code));

@@ -178,14 +178,17 @@ struct StepSequence {
   std::vector<std::uint32_t> sampled_rows;   ///< of this sequence's new rows, rising
   std::vector<Operation> operations;         ///< done in order, before the rows
   std::vector<std::vector<BlockId>> blocks;  ///< per KV group, covering past + new tokens
+  /// Guesses, to be checked by the last stage: the last drafts.size() + 1 rows are sampled rows.
+  std::vector<std::uint32_t> drafts = {};
   friend bool operator==(const StepSequence&, const StepSequence&) = default;
 };
 
 struct SequenceSpec {
   SequenceId sequence;
   sampling::SamplingSpec sampling;
-  std::vector<std::int64_t> history;  ///< tokens that count for the sampler
+  std::vector<std::int64_t> history;  ///< tokens from position 0 on that count for the sampler
   bool want_logits_digest = false;
+  std::uint32_t prompt_tokens = 0;  ///< where the answer begins
   friend bool operator==(const SequenceSpec&, const SequenceSpec&) = default;
 };
 
@@ -212,12 +215,19 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
+struct TokenLogprob {
+  std::int64_t token = 0;
+  float logprob = 0.0F;
+  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
+};
+
 struct Sample {
   SequenceId sequence;
   std::uint32_t row = 0;  ///< numbered over the whole step
   std::int64_t token = 0;
-  float logprob = 0.0F;
-  std::uint64_t logits_digest = 0;  ///< 0 unless asked for
+  float logprob = 0.0F;                ///< 0 unless asked for
+  std::uint64_t logits_digest = 0;     ///< 0 unless asked for
+  std::vector<TokenLogprob> top = {};  ///< the likeliest, where asked for
   friend bool operator==(const Sample&, const Sample&) = default;
 };
 

@@ -60,8 +60,11 @@ StepSequence RandomFrames::sequence(const Address& address, std::uint64_t id) {
   s.sequence = SequenceId(id);
   s.past_tokens = static_cast<std::uint32_t>(number(0, 1U << 20));
   s.new_tokens = static_cast<std::uint32_t>(number(0, 5));
+  const std::uint64_t drafts = s.new_tokens == 0 ? 0 : number(0, s.new_tokens - 1);
+  for (std::uint64_t i = 0; i < drafts; ++i) s.drafts.push_back(token());
   for (std::uint32_t row = 0; row < s.new_tokens; ++row) {
-    if (number(0, 1) == 0) s.sampled_rows.push_back(row);
+    const bool is_drafted = drafts > 0 && row + drafts + 1 >= s.new_tokens;
+    if (is_drafted || number(0, 1) == 0) s.sampled_rows.push_back(row);
     if (address.stage.value() > 0) continue;
     if (number(0, 1) == 0) {
       s.tokens.emplace_back(static_cast<std::int64_t>(number(0, kMaxToken)));
@@ -95,8 +98,22 @@ SequenceSpec RandomFrames::spec(std::uint64_t id) {
   spec.sampling.top_k = static_cast<std::uint32_t>(number(0, kMax32));
   spec.sampling.seed = number(0, kMax64);
   spec.sampling.choice = static_cast<std::uint32_t>(number(0, 9));
+  spec.sampling.min_p = static_cast<double>(number(0, 100)) / 100.0;
+  spec.sampling.repetition_penalty = static_cast<double>(number(50, 150)) / 100.0;
+  spec.sampling.presence_penalty = static_cast<double>(number(0, 400)) / 100.0 - 2;
+  spec.sampling.frequency_penalty = static_cast<double>(number(0, 400)) / 100.0 - 2;
+  spec.sampling.logit_bias.resize(number(0, 3));
+  for (auto& entry : spec.sampling.logit_bias) {
+    const auto bias = static_cast<float>(number(0, 200)) - 100.0F;
+    entry = {token(), number(0, 3) == 0 ? -std::numeric_limits<float>::infinity() : bias};
+  }
+  spec.sampling.stop_tokens.resize(number(0, 3));
+  for (auto& stop : spec.sampling.stop_tokens) stop = token();
+  spec.sampling.min_tokens = static_cast<std::uint32_t>(number(0, kMax32));
+  if (number(0, 1) == 1) spec.sampling.logprobs = static_cast<std::uint32_t>(number(0, 20));
+  spec.prompt_tokens = static_cast<std::uint32_t>(number(0, kMax32));
   spec.history.resize(number(0, 9));
-  for (auto& token : spec.history) token = static_cast<std::int64_t>(number(0, kMaxToken));
+  for (auto& earlier : spec.history) earlier = token();
   spec.want_logits_digest = number(0, 1) == 1;
   return spec;
 }
@@ -209,6 +226,10 @@ StepResult RandomFrames::result() {
     sample = {SequenceId(number(0, kMax64)), static_cast<std::uint32_t>(number(0, kMax32)),
               static_cast<std::int64_t>(number(0, kMaxToken)),
               -static_cast<float>(number(0, 1000)) / 64.0F, number(0, kMax64)};
+    sample.top.resize(number(0, 3));
+    for (auto& entry : sample.top) {
+      entry = {std::int64_t{token()}, -static_cast<float>(number(0, 1000)) / 64.0F};
+    }
   }
   m.stage_times = stage_times();
   m.error_code = static_cast<ErrorCode>(number(0, 14));

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ class RandomFrames {
   /// SplitMix64 (Steele, Lea, Flood 2014).
   std::uint64_t next();
   std::string text(std::size_t longest);
+  std::uint32_t token() {
+    return static_cast<std::uint32_t>(number(0, std::numeric_limits<std::int32_t>::max()));
+  }
   std::vector<std::uint64_t> shape();
   std::vector<BoundarySpec> boundary();
   LayerRange layers();

@@ -164,6 +164,11 @@ class Validator {
         check_count("step_result.samples", m.samples.size(), limits_.step_tokens));
     for (const Sample& sample : m.samples) {
       PACELINE_RETURN_IF_ERROR(check_token("step_result.samples", sample.token));
+      PACELINE_RETURN_IF_ERROR(
+          check_count("step_result.samples.top", sample.top.size(), limits_.top_logprobs));
+      for (const TokenLogprob& entry : sample.top) {
+        PACELINE_RETURN_IF_ERROR(check_token("step_result.samples.top", entry.token));
+      }
     }
     PACELINE_RETURN_IF_ERROR(
         check_count("step_result.stage_times", m.stage_times.size(), limits_.route));
@@ -250,6 +255,23 @@ class Validator {
                   s.tokens.size(), s.sequence.value(), expected, address_.stage.value());
     }
     for (const TokenRef& token : s.tokens) PACELINE_RETURN_IF_ERROR(check_token_ref(token));
+    return check_drafts(s);
+  }
+
+  /// The rows of drafts and the one before them are the last, and sampled.
+  static Status check_drafts(const StepSequence& s) {
+    if (s.drafts.empty()) return {};
+    const std::size_t rows = s.drafts.size() + 1;
+    if (s.sampled_rows.size() < rows ||
+        s.sampled_rows[s.sampled_rows.size() - rows] + rows != s.new_tokens) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "step.sequences.drafts: {} for sequence {}, expected its last {} rows among the "
+                  "sampled ones",
+                  s.drafts.size(), s.sequence.value(), rows);
+    }
+    for (const std::uint32_t token : s.drafts) {
+      PACELINE_RETURN_IF_ERROR(check_token("step.sequences.drafts", token));
+    }
     return {};
   }
 
@@ -264,6 +286,42 @@ class Validator {
                 reference.step.value(), address_.step.value());
   }
 
+  static Status check_finite(std::string_view what, double number) {
+    if (std::isfinite(number)) return {};
+    return fail(ErrorCode::kInvalidArgument, "step.opened.{}: {}, expected a finite number", what,
+                number);
+  }
+
+  /// What the sampler may look at; it holds the numbers against their ranges itself.
+  Status check_sampling(const sampling::SamplingSpec& s) const {
+    if (!std::isfinite(s.temperature) || s.temperature < 0.0) {
+      return fail(ErrorCode::kInvalidArgument, "step.opened.temperature: {}, expected 0 or more",
+                  s.temperature);
+    }
+    if (!(s.top_p >= 0.0 && s.top_p <= 1.0)) {
+      return fail(ErrorCode::kInvalidArgument, "step.opened.top_p: {}, expected 0 to 1", s.top_p);
+    }
+    PACELINE_RETURN_IF_ERROR(check_finite("min_p", s.min_p));
+    PACELINE_RETURN_IF_ERROR(check_finite("repetition_penalty", s.repetition_penalty));
+    PACELINE_RETURN_IF_ERROR(check_finite("presence_penalty", s.presence_penalty));
+    PACELINE_RETURN_IF_ERROR(check_finite("frequency_penalty", s.frequency_penalty));
+    PACELINE_RETURN_IF_ERROR(
+        check_count("step.opened.logit_bias", s.logit_bias.size(), limits_.logit_biases));
+    for (const sampling::LogitBias& entry : s.logit_bias) {
+      PACELINE_RETURN_IF_ERROR(check_token("step.opened.logit_bias", entry.token));
+      if (std::isnan(entry.bias)) {
+        return fail(ErrorCode::kInvalidArgument, "step.opened.logit_bias: nan for token {}",
+                    entry.token);
+      }
+    }
+    PACELINE_RETURN_IF_ERROR(
+        check_count("step.opened.stop_tokens", s.stop_tokens.size(), limits_.stop_tokens));
+    for (const std::uint32_t token : s.stop_tokens) {
+      PACELINE_RETURN_IF_ERROR(check_token("step.opened.stop_tokens", token));
+    }
+    return check_count("step.opened.logprobs", s.logprobs.value_or(0), limits_.top_logprobs);
+  }
+
   Status check_opened(std::span<const SequenceSpec> opened) const {
     std::uint64_t history = 0;
     std::unordered_set<std::uint64_t> seen;
@@ -272,15 +330,7 @@ class Validator {
         return fail(ErrorCode::kInvalidArgument, "step.opened: sequence {} stands in it twice",
                     spec.sequence.value());
       }
-      const sampling::SamplingSpec& sampling = spec.sampling;
-      if (!std::isfinite(sampling.temperature) || sampling.temperature < 0.0) {
-        return fail(ErrorCode::kInvalidArgument, "step.opened.temperature: {}, expected 0 or more",
-                    sampling.temperature);
-      }
-      if (!(sampling.top_p >= 0.0 && sampling.top_p <= 1.0)) {
-        return fail(ErrorCode::kInvalidArgument, "step.opened.top_p: {}, expected 0 to 1",
-                    sampling.top_p);
-      }
+      PACELINE_RETURN_IF_ERROR(check_sampling(spec.sampling));
       history += spec.history.size();
       PACELINE_RETURN_IF_ERROR(
           check_count("step.opened: history tokens", history, limits_.history_tokens));

@@ -70,6 +70,43 @@ TEST(ValidateTest, StepsThatDoNotFitTogetherAreRefused) {
        [](Frame&, Step& s) { s.opened[0].sampling.temperature = std::nan(""); }},
       {"step.opened.top_p: 1.5, expected 0 to 1", 1,
        [](Frame&, Step& s) { s.opened[0].sampling.top_p = 1.5; }},
+      {"step.opened.min_p: nan, expected a finite number", 1,
+       [](Frame&, Step& s) { s.opened[0].sampling.min_p = std::nan(""); }},
+      {"step.opened.repetition_penalty: inf, expected a finite number", 1,
+       [](Frame&, Step& s) { s.opened[0].sampling.repetition_penalty = INFINITY; }},
+      {"step.opened.presence_penalty: nan, expected a finite number", 1,
+       [](Frame&, Step& s) { s.opened[0].sampling.presence_penalty = std::nan(""); }},
+      {"step.opened.frequency_penalty: -inf, expected a finite number", 1,
+       [](Frame&, Step& s) { s.opened[0].sampling.frequency_penalty = -INFINITY; }},
+      {"step.opened.logit_bias: 1025, at most 1024", 1,
+       [](Frame&, Step& s) { s.opened[0].sampling.logit_bias.resize(1025); }},
+      {"step.opened.logit_bias: nan for token 7", 1,
+       [](Frame&, Step& s) {
+         s.opened[0].sampling.logit_bias = {{7, NAN}};
+       }},
+      {"step.opened.logit_bias: token id 2147483648, expected 0 to 2147483647", 1,
+       [](Frame&, Step& s) {
+         s.opened[0].sampling.logit_bias = {{1U << 31, 1}};
+       }},
+      {"step.opened.stop_tokens: 257, at most 256", 1,
+       [](Frame&, Step& s) { s.opened[0].sampling.stop_tokens.resize(257); }},
+      {"step.opened.stop_tokens: token id 2147483648, expected 0 to 2147483647", 1,
+       [](Frame&, Step& s) { s.opened[0].sampling.stop_tokens = {1U << 31}; }},
+      {"step.opened.logprobs: 21, at most 20", 1,
+       [](Frame&, Step& s) { s.opened[0].sampling.logprobs = 21; }},
+      {"step.sequences.drafts: 1 for sequence 5, expected its last 2 rows among the sampled ones",
+       1, [](Frame&, Step& s) { s.sequences[0].drafts = {3}; }},
+      {"step.sequences.drafts: 2 for sequence 5, expected its last 3 rows among the sampled ones",
+       1,
+       [](Frame&, Step& s) {
+         s.sequences[0].sampled_rows = {0, 1};
+         s.sequences[0].drafts = {3, 4};
+       }},
+      {"step.sequences.drafts: token id 2147483648, expected 0 to 2147483647", 1,
+       [](Frame&, Step& s) {
+         s.sequences[0].sampled_rows = {0, 1};
+         s.sequences[0].drafts = {1U << 31};
+       }},
       {"step.opened.history: token id 2147483648, expected 0 to 2147483647", 1,
        [](Frame&, Step& s) { s.opened[0].history = {1LL << 31}; }},
       {"step: 2 rows for stage 1 without tensors", 1, [](Frame& f, Step&) { f.tensors.clear(); }},
@@ -100,6 +137,26 @@ TEST(ValidateTest, StepsThatDoNotFitTogetherAreRefused) {
     c.change(frame, std::get<Step>(frame.message));
     EXPECT_EQ(refusal(frame), c.expected);
   }
+}
+
+TEST(ValidateTest, DraftsOfTheLastRowsAreAccepted) {
+  Frame frame = good_step(1);
+  StepSequence& sequence = std::get<Step>(frame.message).sequences[0];
+  sequence.sampled_rows = {0, 1};
+  sequence.drafts = {7};
+  EXPECT_EQ(refusal(frame), "accepted");
+}
+
+TEST(ValidateTest, TheLikeliestOfASampleAreBounded) {
+  StepResult result;
+  result.samples.resize(1);
+  result.samples[0].top.resize(20);
+  EXPECT_EQ(refusal({{}, result, {}}), "accepted");
+  result.samples[0].top.resize(21);
+  EXPECT_EQ(refusal({{}, result, {}}), "step_result.samples.top: 21, at most 20");
+  result.samples[0].top = {{-1, 0.0F}};
+  EXPECT_EQ(refusal({{}, result, {}}),
+            "step_result.samples.top: token id -1, expected 0 to 2147483647");
 }
 
 TEST(ValidateTest, CountsAreHeldAgainstTheLimits) {
@@ -264,6 +321,32 @@ TEST(DecodeHeaderTest, ReferencesStandAtPlacesOfZeroAndRise) {
     sequence.add_references()->set_index(1);
     EXPECT_NE(decoded(Kind::kStep, header), "accepted") << "repeated";
   }
+}
+
+TEST(DecodeHeaderTest, TokensAndTheirNumbersComeInPairs) {
+  proto::Header header;
+  auto& opened = *header.mutable_step()->add_opened();
+  opened.add_biased_tokens(3);
+  EXPECT_EQ(decoded(Kind::kStep, header), "step.opened.logit_bias: 1 tokens with 0 numbers");
+  opened.add_biases(0.5F);
+  EXPECT_EQ(decoded(Kind::kStep, header), "accepted");
+  header.mutable_step_result()->set_outcome(1);
+  auto& sample = *header.mutable_step_result()->add_samples();
+  sample.add_top_logprobs(-1);
+  EXPECT_EQ(decoded(Kind::kStepResult, header), "step_result.samples.top: 0 tokens with 1 numbers");
+}
+
+// What a peer that knows no penalties sends means none.
+TEST(DecodeHeaderTest, AbsentSamplingFieldsMeanNothingIsDone) {
+  proto::Header header;
+  header.mutable_step()->add_opened();
+  std::vector<std::byte> bytes(header.ByteSizeLong());
+  ASSERT_TRUE(header.SerializeToArray(bytes.data(), static_cast<int>(bytes.size())));
+  const auto message = decode_header(Kind::kStep, bytes, {});
+  ASSERT_TRUE(message);
+  sampling::SamplingSpec plain;
+  plain.top_p = 0;  // the only field whose absence is no value
+  EXPECT_EQ(std::get<Step>(message->message).opened.at(0).sampling, plain);
 }
 
 TEST(DecodeHeaderTest, ManySmallFieldsAreRefusedBeforeTheyAreParsed) {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "sampling/sampler.h"
+#include "worker/row_sampler.h"
 
 namespace paceline::worker {
 namespace {
@@ -75,10 +75,21 @@ Result<std::vector<std::span<const std::byte>>> match_boundaries(
 StageExecutor::StageExecutor(std::unique_ptr<engine::StageEngine> engine)
     : engine_(std::move(engine)) {}
 
-Status StageExecutor::open_sequences(const wire::Step& step, Sequences& sequences) {
+Status StageExecutor::open_sequences(const wire::Step& step, Sequences& sequences) const {
   for (const wire::SequenceSpec& spec : step.opened) {
-    if (!sequences.emplace(spec.sequence, Sequence{spec.sampling, spec.want_logits_digest, 0})
-             .second) {
+    Sequence opened;
+    opened.sampled.wants_digest = spec.want_logits_digest;
+    if (info().is_last) {
+      const std::vector<std::uint32_t> history(spec.history.begin(), spec.history.end());
+      auto sampler = sampling::SequenceSampler::create(spec.sampling, spec.prompt_tokens, history,
+                                                       info().vocabulary_size);
+      if (!sampler) {
+        return fail(
+            sampler.error().with_context(fmt::format("sequence {}", spec.sequence.value())));
+      }
+      opened.sampled.sampler = std::make_shared<sampling::SequenceSampler>(*std::move(sampler));
+    }
+    if (!sequences.emplace(spec.sequence, std::move(opened)).second) {
       return fail(ErrorCode::kFailedPrecondition, "sequence {} is open already",
                   spec.sequence.value());
     }
@@ -109,8 +120,10 @@ Status StageExecutor::apply(const wire::StepSequence& entry, Sequences& sequence
                     id, fork->from.value());
       }
       found->second.tokens = parent->second.tokens;
+      found->second.sampled.fork_from(parent->second.sampled);
     } else if (const auto* truncate = std::get_if<wire::Truncate>(&operation)) {
       found->second.tokens = std::min(found->second.tokens, truncate->tokens);
+      found->second.sampled.truncate(truncate->tokens);
     } else {
       is_freed = true;
     }
@@ -196,30 +209,19 @@ Result<engine::StageBatch> StageExecutor::make_batch(const wire::Step& step,
 }
 
 Result<std::vector<wire::Sample>> StageExecutor::sample_rows(const wire::Step& step,
-                                                             const Sequences& sequences,
-                                                             std::span<const float> logits) const {
-  std::vector<wire::Sample> samples;
-  std::uint32_t first_row = 0;
+                                                             Sequences& sequences,
+                                                             std::span<const float> logits) {
+  RowSampler rows(logits, info().vocabulary_size, workspace_);
   for (const wire::StepSequence& entry : step.sequences) {
-    for (const std::uint32_t row : entry.sampled_rows) {
-      const auto row_logits =
-          logits.subspan(samples.size() * info().vocabulary_size, info().vocabulary_size);
-      const Sequence& sequence = sequences.at(entry.sequence);
-      // The position that the sampled token will have: the same whatever the batch or chunk.
-      const std::uint64_t position = std::uint64_t{entry.past_tokens} + row + 1;
-      PACELINE_ASSIGN_OR_RETURN(const auto chosen,
-                                sampling::sample(row_logits, sequence.sampling, position));
-      wire::Sample sample;
-      sample.sequence = entry.sequence;
-      sample.row = first_row + row;
-      sample.token = chosen.token;
-      sample.logprob = static_cast<float>(chosen.logprob);
-      if (sequence.wants_digest) sample.logits_digest = sampling::logits_digest(row_logits);
-      samples.push_back(sample);
+    // A sequence that this step frees has no rows.
+    const auto sequence = sequences.find(entry.sequence);
+    if (sequence == sequences.end()) continue;
+    if (auto status = rows.add(entry, sequence->second.sampled); !status) {
+      rows.undo();
+      return fail(std::move(status).error());
     }
-    first_row += entry.new_tokens;
   }
-  return samples;
+  return rows.take_samples();
 }
 
 void StageExecutor::remember(StepId id, const std::vector<wire::Sample>& samples) {

@@ -14,7 +14,9 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "engine/stage_engine.h"
+#include "sampling/candidates.h"
 #include "wire/messages.h"
+#include "worker/row_sampler.h"
 
 namespace paceline::worker {
 
@@ -37,31 +39,32 @@ class StageExecutor {
 
   /// `tensors` are the frame's: the boundary of the stage before; none for the first stage.
   /// kFailedPrecondition: a sequence is unknown, or its past is not what this stage holds.
-  /// kInvalidArgument: sizes or blocks do not fit. kUnimplemented: a token reference to a result
-  /// that was sampled elsewhere, or several KV groups. kResourceExhausted: too many sequences.
+  /// kInvalidArgument: sizes, blocks or sampling do not fit. kUnimplemented: a token reference to a
+  /// result that was sampled elsewhere, or several KV groups. kResourceExhausted: too many
+  /// sequences.
   Result<StepProduct> execute(StepId id, const wire::Step& step,
                               std::span<const wire::Tensor> tensors);
 
  private:
   struct Sequence {
-    sampling::SamplingSpec sampling;
-    bool wants_digest = false;
     std::uint32_t tokens = 0;  ///< in the KV cache
+    SampledSequence sampled;
   };
   using Sequences = std::map<SequenceId, Sequence>;
 
-  static Status open_sequences(const wire::Step& step, Sequences& sequences);
+  Status open_sequences(const wire::Step& step, Sequences& sequences) const;
   static Status apply(const wire::StepSequence& entry, Sequences& sequences);
   Result<Sequences> apply_operations(const wire::Step& step) const;
   Result<engine::StageBatch> make_batch(const wire::Step& step, const Sequences& sequences,
                                         std::span<const wire::Tensor> tensors) const;
   Status append_tokens(const wire::StepSequence& sequence, engine::StageBatch& batch) const;
-  Result<std::vector<wire::Sample>> sample_rows(const wire::Step& step, const Sequences& sequences,
-                                                std::span<const float> logits) const;
+  Result<std::vector<wire::Sample>> sample_rows(const wire::Step& step, Sequences& sequences,
+                                                std::span<const float> logits);
   void remember(StepId id, const std::vector<wire::Sample>& samples);
 
   std::unique_ptr<engine::StageEngine> engine_;
   Sequences sequences_;
+  sampling::Workspace workspace_;
   /// Samples of recent steps, which token references of later ones may name.
   std::deque<std::pair<StepId, std::vector<wire::Sample>>> recent_;
 };

@@ -36,6 +36,90 @@ class Sampling(testing.TestCase):
         self.assertNotEqual(texts[0], self.text(8, 1))
 
 
+class Choosing(testing.TestCase):
+    """Flags that change which tokens may come, each over one stage and two."""
+
+    def answers(self, *flags, stages: int = 1) -> list[dict]:
+        return generate(kPrompt, "--json", "--ignore-eos", "--stages", stages, *flags).check().json()
+
+    def test_a_forbidden_token_never_comes_and_a_biased_one_always(self):
+        plain = self.answers("-n", 24)[0]["tokens"]
+        common = max(plain, key=plain.count)
+        without = self.answers("-n", 24, "--logit-bias", f"{common}:-inf", stages=2)[0]["tokens"]
+        self.assertNotIn(common, without)
+        self.assertEqual(self.answers("-n", 5, "--logit-bias", "11:100")[0]["tokens"], [11] * 5)
+
+    def test_ids_outside_the_vocabulary_are_refused_by_name(self):
+        outcome = generate(kPrompt, "--logit-bias", "99999:1")
+        self.assert_user_error(outcome, "logit_bias", "99999", "49152")
+        self.assert_user_error(generate(kPrompt, "--stop-token", "49152"), "stop_tokens", "49152")
+        self.assert_user_error(generate(kPrompt, "--logit-bias", "5=1"), "--logit-bias 5=1")
+        self.assert_user_error(generate(kPrompt, "--presence-penalty", "3"), "presence_penalty")
+
+    def test_penalties_against_repetition(self):
+        # A prompt that the model repeats for ever.
+        prompt = ",".join(map(str, [339, 340, 341] * 8))
+        flags = ("--prompt-ids", prompt, "--json", "--ignore-eos", "-n", 40)
+        plain = generate(*flags).check().json()[0]["tokens"]
+        self.assertLess(len(set(plain)), 20)
+        for penalty in (("--repetition-penalty", 1.5), ("--frequency-penalty", 2), ("--presence-penalty", 2)):
+            texts = [
+                generate(*flags, *penalty, "--stages", stages).check().json()[0]["tokens"]
+                for stages in (1, 2)
+            ]
+            self.assertEqual(texts[0], texts[1])
+            self.assertGreater(len(set(texts[0])), len(set(plain)), penalty)
+
+    def test_a_stop_token_and_the_fewest_tokens(self):
+        plain = self.answers("-n", 20)[0]["tokens"]
+        stop = plain[4]
+        first = plain.index(stop)
+        answer = self.answers("-n", 20, "--stop-token", stop)[0]
+        self.assertEqual(answer["tokens"], plain[: first + 1])
+        self.assertEqual(answer["finish_reason"], "stop")
+        longer = self.answers("-n", 20, "--stop-token", stop, "--min-tokens", 10, stages=2)[0]
+        self.assertGreater(len(longer["tokens"]), 10)
+        self.assertNotIn(stop, longer["tokens"][:10])
+
+    def test_min_p_of_one_is_greedy(self):
+        hot = self.answers("-n", 16, "--temperature", 2, "--min-p", 1, "--seed", 3)[0]["tokens"]
+        self.assertEqual(hot, self.answers("-n", 16)[0]["tokens"])
+
+    def test_choices_differ_and_are_those_of_the_seed(self):
+        flags = ("-n", 12, "--temperature", 1, "--seed", 5, "--n", 3)
+        answers = self.answers(*flags)
+        self.assertEqual([answer["choice"] for answer in answers], [0, 1, 2])
+        self.assertEqual(len({tuple(answer["tokens"]) for answer in answers}), 3)
+        again = self.answers(*flags, stages=2)
+        self.assertEqual([a["tokens"] for a in answers], [a["tokens"] for a in again])
+        self.assertGreater(answers[1]["reused_tokens"], 0)
+
+    def test_logprobs_of_the_likeliest(self):
+        flags = ("-n", 8, "--logprobs", 3)
+        answer = self.answers(*flags)[0]
+        self.assertEqual(len(answer["logprobs"]), 8)
+        for token, logprob, top in zip(answer["tokens"], answer["logprobs"], answer["top_logprobs"], strict=True):
+            self.assertEqual(len(top), 3)
+            self.assertEqual(top[0], {"token": token, "logprob": logprob})  # greedy: the likeliest
+            self.assertLessEqual(top[2]["logprob"], top[1]["logprob"])
+            self.assertLess(logprob, 0)
+        # The model's own distribution: neither temperature nor bias changes it.
+        biased = self.answers(*flags, "--logit-bias", f"{answer['tokens'][0]}:-inf", "--temperature", 0.7)[0]
+        self.assertEqual(biased["top_logprobs"][0], answer["top_logprobs"][0])
+        self.assertNotEqual(biased["tokens"][0], answer["tokens"][0])
+        self.assertNotIn("top_logprobs", self.answers("-n", 1)[0])
+
+    def test_logprobs_of_the_prompt(self):
+        # What the model says greedily after a prompt has, as a prompt, the same log-probabilities.
+        said = self.answers("-n", 12, "--profile", "exact")[0]
+        ids = said["prompt_ids"] + said["tokens"]
+        flags = ("--prompt-ids", ",".join(map(str, ids)), "-n", 1, "--json", "--prompt-logprobs")
+        for stages in (1, 2):
+            scored = generate(*flags, "--profile", "exact", "--stages", stages).check().json()[0]
+            self.assertEqual(len(scored["prompt_logprobs"]), len(ids) - 1)
+            self.assertEqual(scored["prompt_logprobs"][-12:], said["logprobs"])
+
+
 class Limits(testing.TestCase):
     def test_a_context_beyond_the_memory_is_refused_with_the_numbers(self):
         outcome = generate("hello", ctx=100_000_000)

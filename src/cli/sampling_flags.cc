@@ -1,0 +1,85 @@
+#include "cli/sampling_flags.h"
+
+#include <charconv>
+#include <string_view>
+
+namespace paceline::cli {
+namespace {
+
+/// True where the whole text is a number.
+template <typename Number>
+bool parse_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+void SamplingFlags::add_to(CLI::App& command) {
+  command.add_option("--max-tokens,-n", max_tokens, "Tokens to answer at most")
+      ->check(CLI::Range(1U, 1U << 24U))
+      ->capture_default_str();
+  command.add_option("--temperature", spec.temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  command
+      .add_option("--top-p", spec.top_p, "Choose among the likeliest with this probability mass")
+      ->capture_default_str();
+  command.add_option("--top-k", spec.top_k, "Choose among the k likeliest; 0: all")
+      ->capture_default_str();
+  command
+      .add_option("--min-p", spec.min_p,
+                  "Choose among those of at least this share of the likeliest's probability")
+      ->capture_default_str();
+  command
+      .add_option("--repetition-penalty", spec.repetition_penalty,
+                  "Above 1: tokens of the prompt and the answer become less likely")
+      ->capture_default_str();
+  command
+      .add_option("--presence-penalty", spec.presence_penalty,
+                  "-2 to 2, taken off the logits of tokens that the answer has")
+      ->capture_default_str();
+  command
+      .add_option("--frequency-penalty", spec.frequency_penalty,
+                  "The same, times how often the answer has them")
+      ->capture_default_str();
+  command
+      .add_option("--logit-bias", logit_bias,
+                  "TOKEN:BIAS is added to a token's logit, TOKEN:-inf forbids it; may be repeated")
+      ->delimiter(',');
+  command.add_option("--seed", spec.seed, "The same seed gives the same text")
+      ->capture_default_str();
+  command.add_option("--stop", stop, "End the answer before this text; may be repeated")
+      ->take_all()
+      ->expected(1);
+  command
+      .add_option("--stop-token", spec.stop_tokens,
+                  "End the answer at this token id; may be repeated")
+      ->delimiter(',');
+  command
+      .add_option("--min-tokens", spec.min_tokens, "No end token before the answer has this many")
+      ->capture_default_str();
+}
+
+Result<sampling::SamplingSpec> SamplingFlags::sampling_spec() const {
+  sampling::SamplingSpec whole = spec;
+  for (const std::string& text : logit_bias) {
+    PACELINE_ASSIGN_OR_RETURN(const auto entry, parse_logit_bias(text));
+    whole.logit_bias.push_back(entry);
+  }
+  PACELINE_RETURN_IF_ERROR(sampling::check(whole));
+  return whole;
+}
+
+Result<sampling::LogitBias> parse_logit_bias(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  sampling::LogitBias entry;
+  if (colon == std::string::npos ||
+      !parse_number(std::string_view(text).substr(0, colon), entry.token) ||
+      !parse_number(std::string_view(text).substr(colon + 1), entry.bias)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--logit-bias {}: expected a token id and a number, such as 5:-1.5", text);
+  }
+  return entry;
+}
+
+}  // namespace paceline::cli

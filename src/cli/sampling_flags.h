@@ -1,0 +1,28 @@
+// The flags by which generate and chat say how tokens are chosen.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "sampling/sampling_spec.h"
+
+namespace paceline::cli {
+
+struct SamplingFlags {
+  sampling::SamplingSpec spec;  ///< without what is still text below
+  std::vector<std::string> logit_bias;
+  std::uint32_t max_tokens = 256;
+  std::vector<std::string> stop;
+
+  void add_to(CLI::App& command);
+  /// All of it, checked but for the vocabulary. kInvalidArgument naming the flag.
+  Result<sampling::SamplingSpec> sampling_spec() const;
+};
+
+/// "5:-1.5" is a bias of -1.5 for token 5; "5:-inf" forbids it.
+Result<sampling::LogitBias> parse_logit_bias(const std::string& text);
+
+}  // namespace paceline::cli

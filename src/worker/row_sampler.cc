@@ -1,0 +1,103 @@
+#include "worker/row_sampler.h"
+
+#include <fmt/format.h>
+
+namespace paceline::worker {
+namespace {
+
+tl::unexpected<Error> failure(const wire::StepSequence& entry, const Error& error) {
+  return fail(error.with_context(fmt::format("sequence {}", entry.sequence.value())));
+}
+
+/// The rows at the end that belong to drafts.
+std::size_t drafted_rows(const wire::StepSequence& entry) {
+  return entry.drafts.empty() ? 0 : entry.drafts.size() + 1;
+}
+
+}  // namespace
+
+void SampledSequence::fork_from(const SampledSequence& parent) {
+  is_astray = parent.is_astray;
+  if (sampler == nullptr || !sampler->spec().needs_history()) return;
+  const sampling::TokenHistory& own = sampler->history();
+  if (own.end_position() > own.first_position()) return;
+  auto heir = std::make_shared<sampling::SequenceSampler>(*sampler);
+  heir->inherit(*parent.sampler);
+  sampler = std::move(heir);
+}
+
+void SampledSequence::truncate(std::uint32_t tokens) {
+  is_astray = false;
+  const std::uint64_t end = std::uint64_t{tokens} + 1;
+  if (sampler == nullptr || sampler->history().end_position() <= end) return;
+  auto shorter = std::make_shared<sampling::SequenceSampler>(*sampler);
+  shorter->truncate(end);
+  sampler = std::move(shorter);
+}
+
+Status RowSampler::add(const wire::StepSequence& entry, SampledSequence& sequence) {
+  const std::size_t rows = entry.sampled_rows.size();
+  const std::size_t drafted = drafted_rows(entry);
+  if (rows < drafted) {
+    return fail(ErrorCode::kInvalidArgument, "sequence {} has {} drafts and {} sampled rows",
+                entry.sequence.value(), entry.drafts.size(), rows);
+  }
+  if (rows > 0 && !sequence.is_astray) {
+    accepted_.emplace_back(sequence.sampler.get(), sequence.sampler->history().end_position());
+    for (std::size_t index = 0; index + drafted < rows; ++index) {
+      PACELINE_RETURN_IF_ERROR(add_row(entry, index, sequence));
+    }
+    if (drafted > 0) PACELINE_RETURN_IF_ERROR(add_drafted(entry, sequence));
+  }
+  next_logits_row_ += rows;
+  first_row_ += entry.new_tokens;
+  return {};
+}
+
+void RowSampler::undo() {
+  for (const auto& [sampler, end] : accepted_) sampler->truncate(end);
+}
+
+Status RowSampler::add_row(const wire::StepSequence& entry, std::size_t index,
+                           SampledSequence& sequence) {
+  sampling::SequenceSampler& sampler = *sequence.sampler;
+  // The position that the token will have: the same whatever the batch or chunk.
+  const std::uint64_t position = std::uint64_t{entry.past_tokens} + entry.sampled_rows[index] + 1;
+  const bool is_known = position < sampler.prompt_tokens();
+  const auto sample = is_known ? sampler.score(logits(index, 1), position, workspace_)
+                               : sampler.sample(logits(index, 1), position, workspace_);
+  if (!sample) return failure(entry, sample.error());
+  if (!is_known) sampler.accept(static_cast<std::uint32_t>(sample->token));
+  push(entry, index, *sample, sequence.wants_digest);
+  return {};
+}
+
+Status RowSampler::add_drafted(const wire::StepSequence& entry, SampledSequence& sequence) {
+  const std::size_t rows = drafted_rows(entry);
+  const std::size_t first = entry.sampled_rows.size() - rows;
+  const std::uint64_t position = std::uint64_t{entry.past_tokens} + entry.sampled_rows[first] + 1;
+  const auto verified =
+      sequence.sampler->verify(logits(first, rows), position, {entry.drafts, {}}, workspace_);
+  if (!verified) return failure(entry, verified.error());
+  for (std::size_t i = 0; i < verified->samples.size(); ++i) {
+    push(entry, first + verified->rows[i], verified->samples[i], sequence.wants_digest);
+  }
+  sequence.is_astray = verified->samples.size() < rows;
+  return {};
+}
+
+void RowSampler::push(const wire::StepSequence& entry, std::size_t index,
+                      const sampling::Sample& from, bool wants_digest) {
+  wire::Sample sample;
+  sample.sequence = entry.sequence;
+  sample.row = first_row_ + entry.sampled_rows[index];
+  sample.token = from.token;
+  sample.logprob = static_cast<float>(from.logprob);
+  for (const sampling::TokenLogprob& likely : from.top) {
+    sample.top.push_back({likely.token, static_cast<float>(likely.logprob)});
+  }
+  if (wants_digest) sample.logits_digest = sampling::logits_digest(logits(index, 1));
+  samples_.push_back(std::move(sample));
+}
+
+}  // namespace paceline::worker
