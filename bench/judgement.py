@@ -20,17 +20,27 @@ class Ratio:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What a benchmark must hold: `value` at least (or at most) `bound`."""
+    """What a benchmark must hold: `value` at least (or at most) `bound`.
+
+    A measurement varies, so it needs MINIMUM_BLOCKS. What comes out the same each time (a size, a
+    perplexity) is exact: it has no blocks (None).
+    """
 
     name: str
     value: float
     bound: float
     at_least: bool = True
-    blocks: int = MINIMUM_BLOCKS
+    blocks: int | None = MINIMUM_BLOCKS
+
+    @classmethod
+    def exact(cls, name: str, value: float, bound: float, at_least: bool = True) -> "Target":
+        return cls(name, value, bound, at_least, blocks=None)
 
     @property
     def holds(self) -> bool:
-        if self.blocks < MINIMUM_BLOCKS or self.value != self.value:
+        if self.blocks is not None and self.blocks < MINIMUM_BLOCKS:
+            return False
+        if self.value != self.value:
             return False
         return self.value >= self.bound if self.at_least else self.value <= self.bound
 
@@ -58,7 +68,7 @@ def report_line(bench: str, ratios: dict[str, Ratio], targets: list[Target]) -> 
             "targets": [
                 {
                     "name": target.name,
-                    "value": round(target.value, 4),
+                    "value": float(f"{target.value:.4g}"),
                     "bound": target.bound,
                     "kind": "at least" if target.at_least else "at most",
                     "holds": target.holds,

@@ -39,6 +39,16 @@ class TargetTest(unittest.TestCase):
         self.assertFalse(Target("a", 1.0, 0.98, blocks=MINIMUM_BLOCKS - 1).holds)
         self.assertFalse(Target("a", float("nan"), 0.98).holds)
 
+    def test_what_is_exact_needs_no_blocks_but_is_judged(self):
+        self.assertTrue(Target.exact("a", 0.99, 0.98).holds)
+        self.assertFalse(Target.exact("a", 0.97, 0.98).holds)
+        self.assertFalse(Target.exact("a", 0.0051, 0.005, at_least=False).holds)
+        self.assertFalse(Target.exact("a", float("nan"), 0.005, at_least=False).holds)
+
+    def test_small_values_are_not_rounded_away(self):
+        report = json.loads(report_line("x", {}, [Target.exact("a", 1.23456e-6, 1e-6)]))
+        self.assertEqual(report["targets"][0]["value"], 1.235e-06)
+
     def test_one_bad_target_spoils_the_report(self):
         report = json.loads(report_line("x", {}, [Target("a", 1.0, 0.9), Target("b", 0.5, 0.9)]))
         self.assertEqual([target["holds"] for target in report["targets"]], [True, False])

