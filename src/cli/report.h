@@ -10,8 +10,8 @@
 
 namespace paceline::cli {
 
-/// text, tokens, logprobs, finish_reason, counts and timings; top_logprobs, prompt_logprobs (from the
-/// second token on) and logits_digests where they were asked for.
+/// text, tokens, logprobs, finish_reason, counts and timings; top_logprobs, prompt_logprobs (from
+/// the second token on) and logits_digests where they were asked for.
 nlohmann::json to_json(const coordinator::Generation& generation);
 
 /// One object per stage: worker, process, layers, weight, KV, resident and anonymous bytes; and
