@@ -23,11 +23,16 @@ struct RowOrder {
   std::uint64_t source_row(std::uint64_t row) const;
 };
 
-/// Rows of a stored tensor; of a stack of matrices [E, rows, columns], E * rows of them.
+/// Rows of a stored tensor; of a stack of matrices [E, rows, columns], E * rows of them, and of a
+/// vector its elements.
 struct TensorPiece {
   const model::TensorInfo* source = nullptr;
   std::uint64_t first_row = 0;
   std::uint64_t rows = 0;
+  /// FP8: what `source` is multiplied with, a factor for all ([] or [1]), for each row ([R] or
+  /// [R, 1]), or for blocks of 128 x 128 ([R/128, C/128], rounded up); of the whole tensor, not
+  /// of this piece alone. Null: nothing.
+  const model::TensorInfo* scale = nullptr;
 };
 
 struct PlannedTensor {
