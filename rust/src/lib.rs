@@ -4,6 +4,11 @@
 //! threads; `border` holds what all functions share, and no panic leaves this crate.
 
 mod border;
+mod bounded;
 mod chat_template;
+mod growth;
 mod python_json;
 mod tokenizer;
+
+#[global_allocator]
+static ALLOCATOR: bounded::Allocator = bounded::Allocator;

@@ -5,6 +5,10 @@ use std::ffi::c_char;
 use tokenizers::tokenizer::Tokenizer as Inner;
 
 use crate::border::{Ids, Text, borrow, borrow_text, guard};
+use crate::growth;
+
+/// Longest token that is taken; the longest known has 512 bytes.
+const MAX_TOKEN_BYTES: usize = 64 << 10;
 
 pub struct Tokenizer {
     inner: Inner,
@@ -18,7 +22,15 @@ impl Tokenizer {
         // Those of training: they would cut a prompt short without a word.
         inner.with_truncation(None).map_err(|error| error.to_string())?;
         inner.with_padding(None);
-        let highest = inner.get_vocab(true).into_values().max();
+        growth::check(&inner)?;
+        let vocabulary = inner.get_vocab(true);
+        if let Some((token, id)) = vocabulary.iter().find(|(t, _)| t.len() > MAX_TOKEN_BYTES) {
+            let bytes = token.len();
+            return Err(format!(
+                "token {id}: has {bytes} bytes, at most {MAX_TOKEN_BYTES} are read"
+            ));
+        }
+        let highest = vocabulary.into_values().max();
         let mut special_ids: Vec<u32> = inner
             .get_added_tokens_decoder()
             .into_iter()

@@ -1,5 +1,5 @@
-// Builds the graph of a Llama-family decoder from its configuration: pre-norm layers with grouped
-// query attention, rope and a gated SiLU feed-forward; no biases, no experts.
+// Builds the graph of a decoder from its configuration: one builder for all architectures, which
+// differ in flags only (docs/adding-an-architecture.md).
 //
 // The graph is stateful, in the shape of the decoders that optimum-intel exports, which
 // openvino_genai runs and SDPAToPagedAttention accepts:
@@ -12,7 +12,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include <openvino/core/model.hpp>
 
@@ -22,10 +21,10 @@
 
 namespace paceline::compiler {
 
-/// `rope_divisors` as in TensorPlan. Every node gets a name that depends on the graph alone, unique
-/// in it, so that the same source gives the same IR. OpenVINO's exceptions become kInternal.
+/// Every node gets a name that depends on the graph alone, unique in it, so that the same source
+/// gives the same IR. `weights` has what plan_tensors() lists. OpenVINO's exceptions become
+/// kInternal.
 Result<std::shared_ptr<ov::Model>> build_decoder(const model::DecoderConfig& config,
-                                                 const std::vector<float>& rope_divisors,
                                                  WeightBinder& weights);
 
 }  // namespace paceline::compiler

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compiler/gguf_package.h"
+#include "compiler/hf_package.h"
 #include "compiler/ir_package.h"
 #include "compiler/package_analysis.h"
 #include "shard/build_manifest.h"
@@ -25,6 +26,7 @@ bool is_same_directory(const fs::path& left, const fs::path& right) {
 Result<shard::ModelFacts> fill_directory(const fs::path& source, const fs::path& directory,
                                          Progress& progress) {
   std::error_code code;
+  if (is_hf_directory(source)) return fill_from_hf(source, directory, progress);
   if (fs::is_directory(source, code)) return fill_from_ir(source, directory, progress);
   return fill_from_gguf(source, directory, progress);
 }

@@ -21,7 +21,8 @@ struct CompileReport {
   cut::SelfTestReport self_test;
 };
 
-/// `source`: a GGUF file, or a directory with an OpenVINO decoder IR (openvino_model.xml and .bin).
+/// `source`: a GGUF file, a Hugging Face directory of safetensors, or a directory with an OpenVINO
+/// decoder IR (openvino_model.xml and .bin).
 /// `target` must not exist, but may be the IR directory itself: then only the manifest is written.
 /// Files of an IR directory are hard links in the package where the file system allows, else
 /// copies. Ends with the self-test of the cut; an error, or a Progress that says no, leaves

@@ -194,8 +194,10 @@ TEST_F(CompilePackageTest, BadSourcesAreRefusedAndLeaveNothing) {
   expect_refused(compile(source, target()), ErrorCode::kNotFound,
                  {source.string(), "has no openvino_model.xml"}, {"ir"});
   std::ofstream(source / "model.safetensors") << "1";
-  expect_refused(compile(source, target()), ErrorCode::kUnimplemented,
-                 {source.string(), "safetensors cannot be compiled yet"}, {"ir"});
+  expect_refused(compile(source, source), ErrorCode::kFailedPrecondition,
+                 {source.string(), "holds safetensors and no OpenVINO IR"}, {"ir"});
+  expect_refused(compile(source, target()), ErrorCode::kNotFound,
+                 {(source / "config.json").string()}, {"ir"});
   fs::remove_all(source);
   std::ofstream(root_ / "garbage.gguf") << "neither magic nor model";
   expect_refused(compile(root_ / "garbage.gguf", deep), ErrorCode::kDataLoss, {"garbage.gguf"},

@@ -25,8 +25,8 @@ void set_token(nlohmann::ordered_json& json, const char* name, const model::Voca
 std::string tokenizer_config_json(const model::Vocabulary& vocabulary) {
   nlohmann::ordered_json json;
   json["tokenizer_class"] = "PreTrainedTokenizerFast";
-  json["add_bos_token"] = vocabulary.add_bos;
-  json["add_eos_token"] = vocabulary.add_eos;
+  if (vocabulary.add_bos) json["add_bos_token"] = *vocabulary.add_bos;
+  if (vocabulary.add_eos) json["add_eos_token"] = *vocabulary.add_eos;
   set_token(json, "bos_token", vocabulary, vocabulary.bos_id);
   set_token(json, "eos_token", vocabulary, vocabulary.eos_id);
   set_token(json, "unk_token", vocabulary, vocabulary.unknown_id);

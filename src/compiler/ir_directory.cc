@@ -30,7 +30,7 @@ void set_token_ids(const DecoderConfig& config, ordered_json& json) {
   if (config.padding_token_id >= 0) json["pad_token_id"] = config.padding_token_id;
 }
 
-std::string config_json(const DecoderConfig& config, const TensorPlan& plan) {
+std::string config_json(const DecoderConfig& config) {
   const model::RopeConfig& rope = config.ropes[0];
   ordered_json json;
   json["architectures"] = {"LlamaForCausalLM"};
@@ -51,7 +51,7 @@ std::string config_json(const DecoderConfig& config, const TensorPlan& plan) {
   if (rope.scaling == model::RopeScaling::kLinear) {
     json["rope_scaling"] = {{"rope_type", "linear"}, {"factor", rope.factor}};
   }
-  if (!plan.rope_divisors.empty()) json["rope_frequency_divisors"] = plan.rope_divisors;
+  if (!rope.divisors.empty()) json["rope_frequency_divisors"] = rope.divisors;
   json["tie_word_embeddings"] = config.tied_head;
   set_token_ids(config, json);
   return json.dump(2) + "\n";
@@ -68,18 +68,18 @@ std::string generation_config_json(const DecoderConfig& config) {
 Status build_ir_directory(const model::TensorSource& source, const DecoderConfig& config,
                           const std::filesystem::path& directory, Progress& progress) {
   const std::filesystem::path bin_path = directory / "openvino_model.bin";
-  PACELINE_ASSIGN_OR_RETURN(const TensorPlan plan, plan_llama_tensors(source, config));
+  PACELINE_ASSIGN_OR_RETURN(const TensorPlan plan, plan_tensors(source, config));
   PACELINE_ASSIGN_OR_RETURN(BinFile bin, BinFile::create(bin_path));
   PACELINE_ASSIGN_OR_RETURN(StoredWeights weights, write_weights(source, plan, bin, progress));
   if (!progress.update("graph", 0, 0)) {
     return fail(ErrorCode::kCancelled, "cancelled before the graph was built");
   }
   WeightBinder binder(std::move(weights));
-  PACELINE_ASSIGN_OR_RETURN(const auto graph, build_decoder(config, plan.rope_divisors, binder));
+  PACELINE_ASSIGN_OR_RETURN(const auto graph, build_decoder(config, binder));
   PACELINE_RETURN_IF_ERROR(
       write_ir_xml(graph, binder.offsets(), bin, directory / "openvino_model.xml"));
   PACELINE_RETURN_IF_ERROR(
-      system::write_file_atomically(directory / "config.json", config_json(config, plan)));
+      system::write_file_atomically(directory / "config.json", config_json(config)));
   return system::write_file_atomically(directory / "generation_config.json",
                                        generation_config_json(config));
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "compiler/hf_package.h"
 #include "system/files.h"
 
 namespace paceline::compiler {
@@ -53,15 +54,14 @@ Status link_or_copy(const fs::path& from, const fs::path& to) {
 Result<shard::ModelFacts> ir_facts(const fs::path& source) {
   for (const char* name : {shard::kGraphFile, shard::kWeightsFile}) {
     if (has_file(source / name)) continue;
-    if (has_file(source / "model.safetensors") ||
-        has_file(source / "model.safetensors.index.json")) {
-      return fail(
-          ErrorCode::kUnimplemented,
-          "{}: safetensors cannot be compiled yet; give a GGUF, or an OpenVINO IR directory",
-          source.string());
+    if (is_hf_directory(source)) {
+      return fail(ErrorCode::kFailedPrecondition,
+                  "{}: holds safetensors and no OpenVINO IR; compile it into another directory",
+                  source.string());
     }
     return fail(ErrorCode::kNotFound,
-                "{}: has no {}; expected a GGUF file or a directory with an OpenVINO decoder IR",
+                "{}: has no {}; expected a GGUF file, or a directory with safetensors or an OpenVINO "
+                "decoder IR",
                 source.string(), name);
   }
   shard::ModelFacts facts;

@@ -10,8 +10,8 @@
 namespace paceline::compiler {
 
 /// What config.json tells; the directory's name stands for the model's where it has none.
-/// kNotFound where there is no openvino_model.xml or .bin, kUnimplemented for a directory of
-/// safetensors.
+/// kNotFound where there is no openvino_model.xml or .bin, kFailedPrecondition for a directory of
+/// safetensors alone.
 Result<shard::ModelFacts> ir_facts(const std::filesystem::path& source);
 
 /// Links, or copies, the files that belong to a package into `directory`: the IRs, configurations,

@@ -93,7 +93,7 @@ std::vector<float> matrix_values(const Constants& constants, const std::string& 
 TEST_F(SmolLm2Test, EveryWeightIsWithinItsBoundOfTheDefinition) {
   const auto model = ov::Core().read_model(directory_ / "openvino_model.xml");
   const Constants constants = constants_of(*model);
-  const auto plan = plan_llama_tensors(*source_, source_->decoder_config().value());
+  const auto plan = plan_tensors(*source_, source_->decoder_config().value());
   ASSERT_TRUE(plan) << plan.error().message();
   float worst = 0;
   for (const PlannedTensor& planned : plan->tensors) {
@@ -122,7 +122,7 @@ TEST_F(SmolLm2Test, EveryWeightIsWithinItsBoundOfTheDefinition) {
 
 TEST_F(SmolLm2Test, TheFileIsInTheOrderOfTheLayers) {
   const auto model = ov::Core().read_model(directory_ / "openvino_model.xml");
-  const auto plan = plan_llama_tensors(*source_, source_->decoder_config().value());
+  const auto plan = plan_tensors(*source_, source_->decoder_config().value());
   const Constants constants = constants_of(*model);
   const void* last = nullptr;
   for (const PlannedTensor& planned : plan->tensors) {

@@ -12,7 +12,7 @@
 
 namespace paceline::compiler {
 
-/// How rows of a stored matrix are ordered anew. llama-family GGUFs keep query and key rows so that
+/// How rows of a stored matrix, or elements of its bias, are ordered anew. llama-family GGUFs keep query and key rows so that
 /// the pairs that rope turns lie side by side (rows 2i and 2i+1 of a head); the graph turns the
 /// pairs (i, i + rotary/2), the form that plugins fuse. Attention is the same under any order that
 /// queries and keys share.
@@ -29,9 +29,9 @@ struct TensorPiece {
   const model::TensorInfo* source = nullptr;
   std::uint64_t first_row = 0;
   std::uint64_t rows = 0;
-  /// FP8: what `source` is multiplied with, a factor for all ([] or [1]), for each row ([R] or
-  /// [R, 1]), or for blocks of 128 x 128 ([R/128, C/128], rounded up); of the whole tensor, not
-  /// of this piece alone. Null: nothing.
+  /// FP8: what `source` is multiplied with, of the whole tensor, not of this piece alone. A factor
+  /// for all ([] or [1]) or for each row ([R] or [R, 1]), or, where the configuration has
+  /// fp8_block_rows and _columns, for each block of them. Null: nothing.
   const model::TensorInfo* scale = nullptr;
 };
 
@@ -41,21 +41,19 @@ struct PlannedTensor {
   std::vector<std::uint64_t> shape;
   /// One below the other they are the tensor; one piece unless the source splits or fuses it.
   std::vector<TensorPiece> pieces;
-  RowOrder order = {};
+  RowOrder order = {};  ///< of the rows of all pieces together
 };
 
 struct TensorPlan {
   /// Embedding, layer 0, layer 1, ..., final norm, head (absent where tied).
   std::vector<PlannedTensor> tensors;
-  /// One divisor of each inverse rope frequency; empty: all 1.
-  std::vector<float> rope_divisors;
 };
 
-/// Finds every tensor of a Llama-family decoder in `source` and holds its shape against `config`.
-/// kNotFound names a missing tensor, kDataLoss one of a wrong shape or a rope divisor that is not
-/// positive, kUnimplemented one that this graph has no place for (a bias, say), since leaving it
-/// out would compute something else.
-Result<TensorPlan> plan_llama_tensors(const model::TensorSource& source,
-                                      const model::DecoderConfig& config);
+/// Finds every tensor of a decoder in `source`, under Hugging Face's names or GGUF's, and holds its
+/// shape against `config`. kNotFound names a missing tensor, kDataLoss one of a wrong shape,
+/// kUnimplemented one that this graph has no place for (a bias,
+/// say), since leaving it out would compute something else.
+Result<TensorPlan> plan_tensors(const model::TensorSource& source,
+                                const model::DecoderConfig& config);
 
 }  // namespace paceline::compiler

@@ -20,7 +20,7 @@ Result<TensorPlan> plan_after(const std::function<void(GgufTestWriter&)>& change
   if (!file) return fail(file.error());
   auto config = (*file)->decoder_config();
   if (!config) return fail(config.error());
-  return plan_llama_tensors(**file, *config);
+  return plan_tensors(**file, *config);
 }
 
 GgufTestWriter::Tensor& tensor(GgufTestWriter& writer, const std::string& name) {
@@ -32,7 +32,7 @@ GgufTestWriter::Tensor& tensor(GgufTestWriter& writer, const std::string& name) 
 
 TEST(TensorPlanTest, TensorsLieInTheOrderOfTheLayers) {
   const auto file = open_small_llama({.layers = 3, .tied = false});
-  const auto plan = plan_llama_tensors(*file, file->decoder_config().value());
+  const auto plan = plan_tensors(*file, file->decoder_config().value());
   ASSERT_TRUE(plan) << plan.error().message();
   ASSERT_EQ(plan->tensors.size(), 3U + 3 * 9);
   EXPECT_EQ(plan->tensors.front().name, "model.embed_tokens.weight");
@@ -42,7 +42,6 @@ TEST(TensorPlanTest, TensorsLieInTheOrderOfTheLayers) {
   EXPECT_EQ(plan->tensors[10].name, "model.layers.1.input_layernorm.weight");
   EXPECT_EQ(plan->tensors[28].name, "model.norm.weight");
   EXPECT_EQ(plan->tensors[29].name, "lm_head.weight");
-  EXPECT_TRUE(plan->rope_divisors.empty());
 }
 
 TEST(TensorPlanTest, RowsOfAHeadGoFromNeighboursToHalves) {
@@ -57,7 +56,7 @@ TEST(TensorPlanTest, RowsOfAHeadGoFromNeighboursToHalves) {
 
 TEST(TensorPlanTest, OnlyQueriesAndKeysAreReordered) {
   const auto file = open_small_llama({.rotary = 32});
-  const auto plan = plan_llama_tensors(*file, file->decoder_config().value());
+  const auto plan = plan_tensors(*file, file->decoder_config().value());
   ASSERT_TRUE(plan);
   for (const PlannedTensor& planned : plan->tensors) {
     const bool turned = planned.name.find("q_proj") != std::string::npos ||
@@ -81,8 +80,8 @@ TEST(TensorPlanTest, WhatDoesNotFitIsNamed) {
                "\"blk.2.attn_norm.weight\": is missing");
   expect_error([](GgufTestWriter& w) { w.set_u32("llama.block_count", 1); },
                ErrorCode::kUnimplemented,
-               "\"blk.1.attn_norm.weight\": has no place in the graph, expected only those of "
-               "plain llama");
+               "\"blk.1.attn_norm.weight\": has no place in the graph, expected only what the "
+               "configuration of a llama asks for");
   expect_error(
       [](GgufTestWriter& w) {
         tensor(w, "blk.0.attn_k.weight").shape = {256, 128};
@@ -98,23 +97,8 @@ TEST(TensorPlanTest, WhatDoesNotFitIsNamed) {
         w.add({"blk.0.attn_q.bias", {256}, 0, std::string(1024, '\0')});
       },
       ErrorCode::kUnimplemented,
-      "\"blk.0.attn_q.bias\": has no place in the graph, expected only those of plain llama");
-}
-
-TEST(TensorPlanTest, RopeDivisorsArePositive) {
-  const auto plan = plan_after([](GgufTestWriter&) {}, {.rope_divisors = true});
-  ASSERT_TRUE(plan) << plan.error().message();
-  ASSERT_EQ(plan->rope_divisors.size(), 32U);
-  EXPECT_EQ(plan->rope_divisors[8], 2.0F);
-  for (const float bad : {0.0F, -1.0F, std::nanf("")}) {
-    const auto refused = plan_after(
-        [&](GgufTestWriter& w) {
-          tensor(w, "rope_freqs.weight").bytes.replace(0, 4, GgufTestWriter::raw(bad));
-        },
-        {.rope_divisors = true});
-    ASSERT_FALSE(refused);
-    EXPECT_NE(refused.error().message().find("expected more than 0"), std::string::npos);
-  }
+      "\"blk.0.attn_q.bias\": has no place in the graph, expected only what the configuration "
+      "of a llama asks for");
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct RopeConfig {
   float theta = 10000.0F;
   RopeScaling scaling = RopeScaling::kNone;
   float factor = 1.0F;
-  std::uint32_t original_context_tokens = 0;  ///< where scaling needs it
+  std::uint32_t original_context_tokens = 0;  ///< where scaling needs it; dynamic: the trained
   float low_frequency_factor = 1.0F;          ///< llama3
   float high_frequency_factor = 4.0F;         ///< llama3
   float beta_fast = 32.0F;                    ///< yarn

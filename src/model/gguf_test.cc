@@ -31,6 +31,7 @@ GgufTestWriter small_model() {
   writer.set_u32("tokenizer.ggml.bos_token_id", 0).set_u32("tokenizer.ggml.eos_token_id", 2);
   writer.set_u32("tokenizer.ggml.eot_token_id", 1).set_u32("tokenizer.ggml.eom_token_id", 2);
   writer.set_bool("tokenizer.ggml.add_space_prefix", false);
+  writer.set_bool("tokenizer.ggml.add_eos_token", true);
   writer.set_string("tokenizer.chat_template", "{{ messages }}");
   writer.add({"token_embd.weight", {3, 64}, 1, std::string(3 * 64 * 2, '\x3c')});
   writer.add({"output_norm.weight", {64}, 0, std::string(64 * 4, '\0')});
@@ -97,23 +98,19 @@ TEST(GgufTest, ReadsTheVocabulary) {
   EXPECT_EQ(vocabulary->bos_id, 0);
   EXPECT_EQ(vocabulary->eos_id, 2);
   EXPECT_EQ(vocabulary->unknown_id, -1);
-  EXPECT_FALSE(vocabulary->add_bos);
+  EXPECT_EQ(vocabulary->architecture, "llama");
+  EXPECT_EQ(vocabulary->add_bos, std::nullopt);
+  EXPECT_EQ(vocabulary->add_eos, true);
   EXPECT_FALSE(vocabulary->add_space_prefix);
   EXPECT_EQ(vocabulary->chat_template, "{{ messages }}");
 }
 
-TEST(GgufTest, SomePreTokenizersBeginATextUnlessTheFileSaysNo) {
+TEST(GgufTest, WhatIsSaidOfBosIsToldFromSilence) {
   GgufTestWriter writer = small_model();
-  for (const char* pre : {"llama-bpe", "llama3", "tekken"}) {
-    writer.set_string("tokenizer.ggml.pre", pre);
-    EXPECT_TRUE(opened(writer)->vocabulary()->add_bos) << pre;
+  for (const bool value : {false, true}) {
+    writer.set_bool("tokenizer.ggml.add_bos_token", value);
+    EXPECT_EQ(opened(writer)->vocabulary()->add_bos, value);
   }
-  writer.set_bool("tokenizer.ggml.add_bos_token", false);
-  EXPECT_FALSE(opened(writer)->vocabulary()->add_bos);
-  writer.erase("tokenizer.ggml.add_bos_token").set_string("tokenizer.ggml.pre", "qwen2");
-  EXPECT_FALSE(opened(writer)->vocabulary()->add_bos);
-  writer.set_string("tokenizer.ggml.model", "llama");
-  EXPECT_TRUE(opened(writer)->vocabulary()->add_bos);
 }
 
 TEST(GgufTest, TensorsHaveRowMajorShapesAndTheirBytes) {

@@ -1,6 +1,4 @@
 // What GGUF's keys of the tokenizer mean.
-#include <algorithm>
-#include <array>
 #include <string>
 
 #include "model/foreign_text.h"
@@ -51,24 +49,12 @@ Status read_special_ids(const GgufFile& file, Vocabulary& vocabulary) {
   return read("tokenizer.ggml.padding_token_id", vocabulary.padding_id);
 }
 
-/// Whether a text begins with the token of its beginning where the file says nothing:
-/// SentencePiece's convention, and that of these pre-tokenizers.
-bool begins_by_default(const Vocabulary& vocabulary) {
-  constexpr std::array<std::string_view, 10> kBeginning = {
-      "llama3",  "llama-v3", "llama-bpe", "falcon3", "falcon-h1",
-      "pixtral", "midm-2.0", "lfm2",      "tekken",  "chameleon"};
-  if (vocabulary.model == "llama") return true;
-  return vocabulary.model == "gpt2" &&
-         std::find(kBeginning.begin(), kBeginning.end(), vocabulary.pre) != kBeginning.end();
-}
-
 Status read_switches(const GgufFile& file, Vocabulary& vocabulary) {
-  const auto read = [&](std::string_view key, bool& value) -> Status {
+  const auto read = [&](std::string_view key, auto& value) -> Status {
     if (!file.has(key)) return {};
     PACELINE_ASSIGN_OR_RETURN(value, file.bool_value(key));
     return {};
   };
-  vocabulary.add_bos = begins_by_default(vocabulary);
   PACELINE_RETURN_IF_ERROR(read("tokenizer.ggml.add_bos_token", vocabulary.add_bos));
   PACELINE_RETURN_IF_ERROR(read("tokenizer.ggml.add_eos_token", vocabulary.add_eos));
   return read("tokenizer.ggml.add_space_prefix", vocabulary.add_space_prefix);
@@ -78,6 +64,9 @@ Status read_switches(const GgufFile& file, Vocabulary& vocabulary) {
 
 Result<Vocabulary> GgufFile::vocabulary() const {
   Vocabulary vocabulary;
+  if (has("general.architecture")) {
+    PACELINE_ASSIGN_OR_RETURN(vocabulary.architecture, string_value("general.architecture"));
+  }
   PACELINE_ASSIGN_OR_RETURN(vocabulary.model, string_value("tokenizer.ggml.model"));
   if (has("tokenizer.ggml.pre")) {
     PACELINE_ASSIGN_OR_RETURN(vocabulary.pre, string_value("tokenizer.ggml.pre"));

@@ -160,5 +160,21 @@ TEST(ChatTemplateTest, MessagesThatAreNoUtf8AreReplaced) {
   EXPECT_EQ(rendered("{{ messages[0].content }}", {{"user", "a\xFFz"}}), "a\uFFFDz");
 }
 
+TEST(ChatTemplateTest, MemoryIsBoundedAndWhatMetTheBoundIsNotRenderedAgain) {
+  const auto hostile = ChatTemplate::parse(
+      "{% set n = namespace(s='x') %}{% for i in range(64) %}{% set n.s = n.s ~ n.s %}{% endfor %}"
+      "{{ n.s | length }}");
+  ASSERT_TRUE(hostile.has_value()) << hostile.error().message();
+  const std::vector<ChatMessage> messages = {{"user", "Hello"}};
+  const auto first = hostile->render(messages, {});
+  ASSERT_FALSE(first.has_value());
+  EXPECT_EQ(first.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(first.error().message(), testing::HasSubstr("needs more than 256 MiB of memory"));
+  EXPECT_THAT(hostile->render(messages, {}).error().message(),
+              testing::HasSubstr("was refused before"));
+  const auto harmless = ChatTemplate::parse("{{ messages[0].content }}").value();
+  EXPECT_EQ(harmless.render(messages, {}).value(), "Hello");
+}
+
 }  // namespace
 }  // namespace paceline::text

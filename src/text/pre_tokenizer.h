@@ -14,9 +14,10 @@ struct PreTokenizer {
   nlohmann::ordered_json normalizer;
   nlohmann::ordered_json pre_tokenizer;
   bool ignore_merges = false;  ///< a piece that is a token as it stands is not merged anew
+  bool adds_bos = false;       ///< what its models do where the file does not say
 };
 
-/// kUnimplemented names an unknown `name`; empty means "default".
+/// kUnimplemented names a missing or unknown `name`, and "default", which stands for no rules.
 Result<PreTokenizer> pre_tokenizer_named(std::string_view name);
 
 }  // namespace paceline::text

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -161,6 +162,71 @@ TEST(TokenizerTest, DamagedFilesAreReadOrRefusedButNeverCrash) {
   }
   EXPECT_GT(refused, 100);
   EXPECT_LT(refused, 400);
+}
+
+nlohmann::json good_json() {
+  return nlohmann::json::parse(tokenizer_json_from(test_vocabulary("bpe")).value());
+}
+
+nlohmann::json split_by(const std::string& regex) {
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", regex}}},
+          {"behavior", "Isolated"},
+          {"invert", false}};
+}
+
+TEST(TokenizerTest, HostileRulesAndTokensAreRefused) {
+  const auto refused_after = [](const std::function<void(nlohmann::json&)>& damage) {
+    nlohmann::json json = good_json();
+    damage(json);
+    const auto tokenizer = Tokenizer::parse(json.dump());
+    return tokenizer ? "is read" : tokenizer.error().message();
+  };
+  EXPECT_THAT(
+      refused_after([](auto& json) { json["model"]["vocab"][std::string(1 << 20, 'x')] = 5000; }),
+      HasSubstr("token 5000: has 1048576 bytes, at most 65536 are read"));
+  EXPECT_THAT(refused_after([](auto& json) {
+                json["model"]["merges"][0] = {"ab", "no token"};
+              }),
+              HasSubstr("no tokenizer.json"));
+  EXPECT_THAT(refused_after([](auto& json) { json["model"]["vocab"]["zz"] = 4294967296; }),
+              HasSubstr("no tokenizer.json"));
+  EXPECT_THAT(refused_after([](auto& json) { json["model"]["vocab"]["zz"] = -1; }),
+              HasSubstr("no tokenizer.json"));
+  EXPECT_THAT(refused_after([](auto& json) {
+                json["pre_tokenizer"] = split_by("((\\p{L}{1000}){1000}){1000}");
+              }),
+              HasSubstr("no tokenizer.json"));
+  EXPECT_THAT(refused_after([](auto& json) {
+                for (int i = 0; i < 200; ++i) {
+                  json["pre_tokenizer"] = {{"type", "Sequence"},
+                                           {"pretokenizers", {json["pre_tokenizer"]}}};
+                }
+              }),
+              HasSubstr("no tokenizer.json"));
+}
+
+TEST(TokenizerTest, PatternsThatBacktrackEndInTime) {
+  for (const char* regex : {"(a+)+$", "(?=(a+)+b)a", "(a|aa)+(?!a)b", "(a*)*\\1b"}) {
+    nlohmann::json json = good_json();
+    json["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers", {split_by(regex), good_json()["pre_tokenizer"]["pretokenizers"][1]}}};
+    const auto tokenizer = Tokenizer::parse(json.dump());
+    ASSERT_TRUE(tokenizer) << regex << tokenizer.error().message();
+    const std::string text(2000, 'a');
+    const auto ids = tokenizer->encode(text, false);
+    if (!ids) continue;
+    EXPECT_EQ(tokenizer->decode(*ids, false).value(), text) << regex;
+  }
+}
+
+TEST(TokenizerTest, IdsMayBeAsLargeAsTheyAre) {
+  nlohmann::json json = good_json();
+  json["model"]["vocab"]["zz"] = 4294967295U;
+  const Tokenizer tokenizer = Tokenizer::parse(json.dump()).value();
+  EXPECT_EQ(tokenizer.vocabulary_size(), std::int64_t{1} << 32);
+  EXPECT_EQ(tokenizer.token_id("zz"), 4294967295);
 }
 
 TEST_F(TokenizerFileTest, AMissingOrHugeFileIsRefused) {

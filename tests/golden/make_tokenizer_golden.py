@@ -20,9 +20,6 @@ import re
 import sys
 import tempfile
 
-import gguf
-import llama_cpp
-
 HERE = pathlib.Path(__file__).parent
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 SPACE = "\u2581"
@@ -157,6 +154,8 @@ def sentencepiece_vocabulary():
 
 
 def smollm2_vocabulary(path):
+    import gguf
+
     fields = gguf.GGUFReader(path).fields
     field = lambda name: fields["tokenizer.ggml." + name].contents()
     return {
@@ -167,6 +166,8 @@ def smollm2_vocabulary(path):
 
 
 def write_gguf(path, vocabulary, settings):
+    import gguf
+
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_tokenizer_model(vocabulary["model"])
     if settings.get("pre"):
@@ -191,6 +192,8 @@ def write_gguf(path, vocabulary, settings):
 
 def golden(name, vocabulary, settings, texts):
     """One group of the golden file: settings, and each text with llama.cpp's ids."""
+    import llama_cpp
+
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "vocabulary.gguf"
         write_gguf(path, vocabulary, settings)
