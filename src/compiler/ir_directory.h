@@ -13,7 +13,8 @@
 namespace paceline::compiler {
 
 /// Writes openvino_model.xml, openvino_model.bin (tensors in layer order, each aligned to 64
-/// bytes), config.json and generation_config.json into the existing `directory`. Memory is bounded
+/// bytes) into the existing `directory`, and config.json and generation_config.json where it does not
+/// have the source's own. Memory is bounded
 /// by a few megabytes beside what is mapped, whatever the model's size. On an error the directory
 /// holds what was done so far: give it one that vanishes (system::AtomicDirectory).
 Status build_ir_directory(const model::TensorSource& source, const model::DecoderConfig& config,

@@ -33,6 +33,8 @@ class IrDirectoryTest : public testing::Test {
   void TearDown() override { fs::remove_all(directory_); }
 
   void build(const model::GgufFile& file) {
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
     NoProgress progress;
     const Status built =
         build_ir_directory(file, file.decoder_config().value(), directory_, progress);

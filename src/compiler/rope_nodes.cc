@@ -102,7 +102,7 @@ Output dynamic_frequencies(const Output& position_ids, const RopeConfig& rope,
       make_node<op::Multiply>(excess, real({}, {rope.factor / static_cast<float>(trained)})),
       real({}, {1.0F}));
   std::vector<float> exponents(dimensions / 2);
-  for (std::size_t i = 0; i < exponents.size(); ++i) {
+  for (std::size_t i = 1; i < exponents.size(); ++i) {
     exponents[i] = -static_cast<float>(2 * i) / static_cast<float>(dimensions - 2);
   }
   const Output shrink = make_node<op::Power>(growth, real({1, exponents.size(), 1}, exponents));

@@ -7,6 +7,7 @@
 
 #include "compiler/tensor_names.h"
 #include "model/foreign_text.h"
+#include "model/quantized_block.h"
 
 namespace paceline::compiler {
 namespace {

@@ -15,6 +15,7 @@
 
 #include "cut/cut.h"
 #include "cut/openvino_error.h"
+#include "engine/capped_attention.h"
 
 namespace paceline::engine {
 namespace {
@@ -131,9 +132,11 @@ Status make_paged(const std::shared_ptr<ov::Model>& stage, ov::element::Type wir
     const auto input = boundary_input(*stage);
     const ov::Dimension width =
         input ? *input->get_partial_shape().rbegin() : ov::Dimension::dynamic();
+    const CappedAttentions caps = take_caps(stage);
     ov::pass::Manager manager;
     manager.register_pass<ov::pass::SDPAToPagedAttention>();
     manager.run_passes(stage);
+    give_caps(stage, caps);
     const bool is_last =
         !has_name(stage->get_results().front()->input_value(0), cut::kBoundaryOutput);
     if (is_last) PACELINE_RETURN_IF_ERROR(gather_before_head(stage));

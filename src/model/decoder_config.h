@@ -43,6 +43,8 @@ struct RopeConfig {
   std::vector<float> long_factors;            ///< longrope: beyond original_context_tokens
   /// A GGUF's own divisors (rope_freqs.weight), in place of llama3's formula; empty: none.
   std::vector<float> divisors;
+
+  bool operator==(const RopeConfig&) const = default;
 };
 
 /// What may differ from layer to layer.
@@ -51,6 +53,8 @@ struct LayerConfig {
   std::uint32_t window_tokens = 0;  ///< a query sees itself and the window - 1 before; 0: all
   std::int32_t rope = 0;            ///< index into DecoderConfig::ropes, or kNoRope (SmolLM3)
   bool has_experts = false;         ///< a mixture of experts instead of one feed-forward
+
+  bool operator==(const LayerConfig&) const = default;
 };
 
 /// A mixture of experts: softmax over all, the best `used` of `count`.
@@ -59,6 +63,8 @@ struct ExpertConfig {
   std::uint32_t used = 0;
   std::uint32_t intermediate_size = 0;
   bool normalized = true;  ///< the chosen experts' weights are scaled to a sum of 1
+
+  bool operator==(const ExpertConfig&) const = default;
 };
 
 struct DecoderConfig {
@@ -105,6 +111,8 @@ struct DecoderConfig {
   std::int64_t bos_token_id = -1;      ///< -1: none
   std::int64_t padding_token_id = -1;  ///< -1: none
   std::vector<std::int64_t> eos_token_ids;
+
+  bool operator==(const DecoderConfig&) const = default;
 };
 
 }  // namespace paceline::model
