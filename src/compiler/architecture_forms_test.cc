@@ -14,7 +14,7 @@
 #include <openvino/op/util/read_value_base.hpp>
 #include <openvino/openvino.hpp>
 
-#include "compiler/golden_model.h"
+#include "compiler/golden_model_testing.h"
 #include "compiler/ir_directory.h"
 #include "cut/cut.h"
 #include "cut/decoder_ir.h"
@@ -85,7 +85,34 @@ TEST_P(ArchitectureFormsTest, TheCpuPluginFusesWhatItCan) {
   EXPECT_EQ(counts["ScaledDotProductAttention"], is_capped() ? 0 : layers());
 }
 
-/// The GPU plugin's indirect KV cache is found by ReadValue -> Gather(beam_idx) -> Concat -> Assign.
+/// The weights stay as they are stored: nothing is unpacked when a model is compiled.
+TEST_P(ArchitectureFormsTest, QuantizedWeightsStayCompressed) {
+  for (const auto& [kind, type] : {std::pair(WeightKind::kInt8, ov::element::i8),
+                                   std::pair(WeightKind::kInt4, ov::element::i4)}) {
+    WriteOptions options;
+    options.weights.weights = options.weights.embedding = options.weights.head = kind;
+    options.weights.group = 32;
+    const auto tensors = draw_tensors(GetParam());
+    const auto plan = plan_tensors(*tensors, config_).value();
+    GoldenWeights weights(*tensors, plan, directory_ / "quantized.bin", options);
+    const auto compiled =
+        core_.compile_model(weights.graph(config_, core_), "CPU", exact_properties());
+    for (const auto& node : compiled.get_runtime_model()->get_ordered_ops()) {
+      const auto layer = node->get_rt_info().at("layerType").as<std::string>();
+      if (layer != "FullyConnected" && layer != "GatherMatmul") continue;
+      const bool is_router =
+          node->get_input_partial_shape(1).get_max_shape()[0] == config_.experts.count;
+      if (is_router && layer == "FullyConnected") continue;  // it is f32
+      const ov::Shape shape = node->get_input_shape(1);
+      const bool has_group = shape.back() % 32 == 0 || type == ov::element::i8;
+      EXPECT_EQ(node->get_input_element_type(1), has_group ? type : ov::element::i8)
+          << node->get_friendly_name() << shape;
+    }
+  }
+}
+
+/// The GPU plugin's indirect KV cache is found by ReadValue -> Gather(beam_idx) -> Concat ->
+/// Assign.
 TEST_P(ArchitectureFormsTest, EachStateIsReorderedAndGrows) {
   std::size_t found = 0;
   for (const auto& node : read()->get_ordered_ops()) {

@@ -9,7 +9,8 @@
 
 #include <openvino/openvino.hpp>
 
-#include "compiler/golden_model.h"
+#include "compiler/golden_gguf_testing.h"
+#include "compiler/golden_model_testing.h"
 #include "compiler/ir_directory.h"
 
 namespace paceline::compiler {
@@ -98,6 +99,16 @@ TEST_P(ArchitecturesTest, SixteenBitWeightsGiveTheSame) {
     const auto logits = run_golden(request(), golden_, golden_.prefills[0]);
     EXPECT_LE(golden_difference(golden_, logits, golden_.logits[0]), 1e-4);
   }
+}
+
+/// Other names, stacks, order of rows and norms: the same model.
+TEST_P(ArchitecturesTest, TensorsOfAGgufGiveTheSame) {
+  NoProgress progress;
+  const Status built =
+      build_ir_directory(*gguf_tensors(GetParam()), gguf_config(GetParam()), directory_, progress);
+  ASSERT_TRUE(built) << built.error().message();
+  const auto logits = run_golden(request(), golden_, golden_.prefills[0]);
+  EXPECT_LE(golden_difference(golden_, logits, golden_.logits[0]), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ArchitecturesTest, testing::ValuesIn(golden_names()),

@@ -1,6 +1,7 @@
 #include "compiler/bin_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,8 +42,14 @@ BinFile::~BinFile() {
 }
 
 Result<BinFile> BinFile::create(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) return fail_errno(path, "create");
+  return BinFile(path, descriptor);
+}
+
+Result<BinFile> BinFile::open(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0) return fail_errno(path, "open");
   return BinFile(path, descriptor);
 }
 
@@ -63,6 +70,33 @@ Status BinFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
     offset += static_cast<std::uint64_t>(count);
   }
   return {};
+}
+
+Status BinFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t count =
+        ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(path_, "read");
+    if (count == 0) {
+      return fail(ErrorCode::kDataLoss, "{}: ends at byte {}", path_.string(), offset);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+  return {};
+}
+
+Status BinFile::clear() {
+  if (::ftruncate(descriptor_, 0) != 0) return fail_errno(path_, "truncate");
+  return {};
+}
+
+Result<std::uint64_t> BinFile::allocated_bytes() const {
+  struct stat info = {};
+  if (::fstat(descriptor_, &info) != 0) return fail_errno(path_, "stat");
+  constexpr std::uint64_t kBlock = 512;  // the unit of st_blocks, whatever the file system's own
+  return static_cast<std::uint64_t>(info.st_blocks) * kBlock;
 }
 
 Status BinFile::flush() {

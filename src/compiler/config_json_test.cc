@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "compiler/golden_model.h"
+#include "compiler/golden_model_testing.h"
 #include "model/hf_config.h"
 
 namespace paceline::compiler {

@@ -16,10 +16,14 @@ struct EncodedMatrix {
   ov::element::Type type;
   std::span<const std::byte> values;
   std::span<const std::uint16_t> scales;       ///< empty: none
-  std::span<const std::uint16_t> zero_points;  ///< empty: all 0
+  std::span<const std::uint16_t> zero_points;  ///< f16; empty: all 0
+  std::span<const std::byte> nibbles = {};     ///< or u4, two a byte
 };
 
 inline float decoded_quant(const EncodedMatrix& matrix, std::size_t index) {
+  if (matrix.type == ov::element::u8) {
+    return static_cast<float>(std::to_integer<std::uint8_t>(matrix.values[index]));
+  }
   if (matrix.type == ov::element::i8) {
     return static_cast<float>(std::to_integer<std::int8_t>(matrix.values[index]));
   }
@@ -35,8 +39,12 @@ inline std::vector<float> decoded(const EncodedMatrix& matrix, std::size_t eleme
   const std::size_t group = elements / matrix.scales.size();
   for (std::size_t g = 0; g < matrix.scales.size(); ++g) {
     const float scale = model::half_to_float(matrix.scales[g]);
-    const float zero_point =
+    float zero_point =
         matrix.zero_points.empty() ? 0.0F : model::half_to_float(matrix.zero_points[g]);
+    if (!matrix.nibbles.empty()) {
+      const int pair = std::to_integer<int>(matrix.nibbles[g / 2]);
+      zero_point = static_cast<float>(g % 2 == 0 ? pair & 15 : pair >> 4);
+    }
     for (std::size_t i = g * group; i < (g + 1) * group; ++i) {
       result[i] = (decoded_quant(matrix, i) - zero_point) * scale;
     }

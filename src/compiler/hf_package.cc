@@ -1,20 +1,48 @@
 #include "compiler/hf_package.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
 
+#include "base/json.h"
+#include "compiler/config_json.h"
 #include "compiler/hf_text.h"
 #include "compiler/ir_directory.h"
 #include "model/hf_config.h"
 #include "model/safetensors.h"
+#include "system/files.h"
 
 namespace paceline::compiler {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uint64_t kConfigLimit = 1U << 20;
+constexpr std::size_t kConfigDepth = 16;
+constexpr std::size_t kConfigValues = 1U << 16;
+
 bool has_file(const fs::path& path) {
   std::error_code code;
   return fs::is_regular_file(path, code);
+}
+
+/// The source's config.json as it is, which says more than the graph needs; of a model that sees,
+/// whose text model alone is packed, one is made of the configuration. The generation_config.json
+/// keeps its defaults of sampling and gets the ids that end a text.
+Status keep_configs(const fs::path& source, const model::DecoderConfig& config,
+                    const fs::path& directory) {
+  if (!config.architecture.ends_with("ForConditionalGeneration")) {
+    PACELINE_ASSIGN_OR_RETURN(const auto text,
+                              system::read_text_file(source / "config.json", kConfigLimit));
+    PACELINE_RETURN_IF_ERROR(system::write_file_atomically(directory / "config.json", text));
+  }
+  constexpr const char* kGeneration = "generation_config.json";
+  if (!has_file(source / kGeneration)) return {};
+  PACELINE_ASSIGN_OR_RETURN(const auto text,
+                            system::read_text_file(source / kGeneration, kConfigLimit));
+  PACELINE_ASSIGN_OR_RETURN(auto json, parse_json(text, kConfigDepth, kConfigValues));
+  json.merge_patch(nlohmann::json::parse(generation_config_json(config)));
+  return system::write_file_atomically(directory / kGeneration, json.dump(2) + "\n");
 }
 
 }  // namespace
@@ -35,6 +63,7 @@ Result<shard::ModelFacts> fill_from_hf(const fs::path& source, const fs::path& d
       *text.eos_id < static_cast<std::int64_t>(config.vocabulary_size)) {
     ends.push_back(*text.eos_id);
   }
+  PACELINE_RETURN_IF_ERROR(keep_configs(source, config, directory));
   PACELINE_RETURN_IF_ERROR(build_ir_directory(*tensors, config, directory, progress));
   return shard::ModelFacts{config.name, config.architecture, "safetensors"};
 }

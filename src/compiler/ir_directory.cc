@@ -22,11 +22,10 @@ Status build_ir_directory(const model::TensorSource& source, const DecoderConfig
   PACELINE_ASSIGN_OR_RETURN(const TensorPlan plan, plan_tensors(source, config));
   PACELINE_ASSIGN_OR_RETURN(BinFile bin, BinFile::create(bin_path));
   PACELINE_ASSIGN_OR_RETURN(StoredWeights weights, write_weights(source, plan, bin, progress));
-  PACELINE_ASSIGN_OR_RETURN(auto mapped, system::MappedFile::open(bin_path));
   if (!progress.update("graph", 0, 0)) {
     return fail(ErrorCode::kCancelled, "cancelled before the graph was built");
   }
-  WeightBinder binder(std::move(weights), std::move(mapped));
+  WeightBinder binder(std::move(weights));
   PACELINE_ASSIGN_OR_RETURN(const auto graph, build_decoder(config, binder));
   PACELINE_RETURN_IF_ERROR(
       write_ir_xml(graph, binder.offsets(), bin, directory / "openvino_model.xml"));

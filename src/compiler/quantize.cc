@@ -8,9 +8,6 @@
 #include "base/check.h"
 #include "model/half.h"
 
-// Vectors never leave this file, so there is no ABI to be warned of.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 namespace paceline::compiler {
 namespace {
 

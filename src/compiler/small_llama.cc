@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "base/check.h"
@@ -27,19 +28,37 @@ std::string random_block(TensorType type, float magnitude, std::mt19937& random)
   const auto put = [&](std::size_t at, float value) { block.replace(at, 2, half_bytes(value)); };
   switch (type) {
     case TensorType::kQ8_0:
+    case TensorType::kIQ4_NL:
       put(0, scale / 127);
       break;
     case TensorType::kQ4_0:
       put(0, scale / 8);
       break;
+    case TensorType::kQ5_0:
+      put(0, scale / 16);
+      break;
     case TensorType::kQ4_1:
-      put(0, scale / 8), put(2, -scale * uniform(random));
+    case TensorType::kQ5_1:
+      put(0, scale / (type == TensorType::kQ4_1 ? 8.0F : 16.0F));
+      put(2, -scale * uniform(random));
+      break;
+    case TensorType::kQ2_K:
+      put(80, scale / 2 / 8), put(82, scale / 16);
+      break;
+    case TensorType::kQ3_K:
+      put(108, scale / 4 / 16);
       break;
     case TensorType::kQ4_K:
       put(0, scale / 8 / 32), put(2, scale / 32);
       break;
+    case TensorType::kQ5_K:
+      put(0, scale / 16 / 32), put(2, scale / 32);
+      break;
     case TensorType::kQ6_K:
       put(208, scale / 32 / 64);
+      break;
+    case TensorType::kIQ4_XS:
+      put(0, scale / 127 / 16);
       break;
     default:
       PACELINE_CHECK(false);
@@ -202,25 +221,13 @@ void add_tensors(GgufTestWriter& writer, const SmallLlama& options) {
 }  // namespace
 
 std::uint32_t ggml_number(TensorType type) {
-  switch (type) {
-    case TensorType::kF32:
-      return 0;
-    case TensorType::kF16:
-      return 1;
-    case TensorType::kQ4_0:
-      return 2;
-    case TensorType::kQ4_1:
-      return 3;
-    case TensorType::kQ8_0:
-      return 8;
-    case TensorType::kQ4_K:
-      return 12;
-    case TensorType::kQ6_K:
-      return 14;
-    case TensorType::kBF16:
-      return 30;
-  }
-  return 0;
+  static const std::map<TensorType, std::uint32_t> kNumbers = {
+      {TensorType::kF32, 0},     {TensorType::kF16, 1},     {TensorType::kQ4_0, 2},
+      {TensorType::kQ4_1, 3},    {TensorType::kQ5_0, 6},    {TensorType::kQ5_1, 7},
+      {TensorType::kQ8_0, 8},    {TensorType::kQ2_K, 10},   {TensorType::kQ3_K, 11},
+      {TensorType::kQ4_K, 12},   {TensorType::kQ5_K, 13},   {TensorType::kQ6_K, 14},
+      {TensorType::kIQ4_NL, 20}, {TensorType::kIQ4_XS, 23}, {TensorType::kBF16, 30}};
+  return kNumbers.at(type);
 }
 
 std::string random_blocks(TensorType type, std::uint64_t elements, float magnitude,

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "compiler/golden_model.h"
+#include "compiler/golden_model_testing.h"
 #include "compiler/tensor_plan.h"
 
 namespace paceline::compiler {

@@ -1,6 +1,11 @@
 #include "compiler/weight_binder.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
 #include <utility>
+#include <vector>
 
 #include <openvino/op/convert.hpp>
 #include <openvino/op/multiply.hpp>
@@ -19,15 +24,37 @@ Output convert(const Output& input, ov::element::Type type) {
   return std::make_shared<op::v0::Convert>(input, type);
 }
 
+/// [..., groups, group] -> [..., groups * group]
+Output without_groups(const Output& grouped) {
+  const ov::Shape& from = grouped.get_shape();
+  std::vector<std::int64_t> shape(from.begin(), from.end() - 1);
+  shape.back() *= static_cast<std::int64_t>(from.back());
+  const auto target = op::v0::Constant::create(ov::element::i64, {shape.size()}, shape);
+  return std::make_shared<op::v1::Reshape>(grouped, target, false);
+}
+
 std::uint64_t byte_size(const StoredConstant& stored) {
   return (ov::shape_size(stored.shape) * stored.type.bitwidth() + 7) / 8;
 }
 
+/// Read-only zeros. Reading them maps the kernel's one page of zeros, which counts as nobody's.
+std::shared_ptr<void> zero_pages(std::uint64_t bytes) {
+  void* pages =
+      ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  return {pages, [bytes](void* data) { ::munmap(data, bytes); }};
+}
+
 }  // namespace
 
-WeightBinder::WeightBinder(StoredWeights weights, system::MappedFile file)
-    : weights_(std::move(weights)),
-      file_(std::make_shared<const system::MappedFile>(std::move(file))) {}
+WeightBinder::WeightBinder(StoredWeights weights) : weights_(std::move(weights)) {
+  std::uint64_t largest = 1;
+  for (const auto& [name, weight] : weights_) {
+    largest = std::max(largest, byte_size(weight.values));
+    largest = std::max(largest, byte_size(weight.scales));
+  }
+  zeros_ = zero_pages(largest);
+}
 
 const StoredWeight& WeightBinder::stored(const std::string& name) const {
   const auto found = weights_.find(name);
@@ -37,11 +64,7 @@ const StoredWeight& WeightBinder::stored(const std::string& name) const {
 
 std::shared_ptr<op::v0::Constant> WeightBinder::constant(const StoredConstant& stored,
                                                          const std::string& friendly_name) {
-  PACELINE_CHECK(stored.offset + byte_size(stored) <= file_->bytes().size());
-  // The constructor wants shared_ptr<void>; the mapping is never written through it.
-  const auto owner = std::const_pointer_cast<system::MappedFile>(file_);
-  auto node = std::make_shared<op::v0::Constant>(stored.type, stored.shape,
-                                                 file_->bytes().data() + stored.offset, owner);
+  auto node = std::make_shared<op::v0::Constant>(stored.type, stored.shape, zeros_.get(), zeros_);
   node->set_friendly_name(friendly_name);
   offsets_.emplace(friendly_name, stored.offset);
   return node;
@@ -54,16 +77,16 @@ Output WeightBinder::matrix(const std::string& name) {
   Output result = constant(weight.values, friendly_name);
   if (weight.encoding.group != 0) {
     result = convert(result, ov::element::f16);
-    if (weight.encoding.has_zero_points) {
-      result = std::make_shared<op::v1::Subtract>(
-          result, constant(weight.zero_points, friendly_name + "/zero_point"));
+    if (weight.encoding.zero_points != ZeroPoints::kNone) {
+      Output zero_points = constant(weight.zero_points, friendly_name + "/zero_point");
+      if (weight.zero_points.type != ov::element::f16) {
+        zero_points = convert(zero_points, ov::element::f16);
+      }
+      result = std::make_shared<op::v1::Subtract>(result, zero_points);
     }
     result = std::make_shared<op::v1::Multiply>(result,
                                                 constant(weight.scales, friendly_name + "/scale"));
-    const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(weight.encoding.rows),
-                                             static_cast<std::int64_t>(weight.encoding.columns)};
-    result = std::make_shared<op::v1::Reshape>(
-        result, op::v0::Constant::create(ov::element::i64, {2}, shape), false);
+    if (!weight.encoding.is_by_row()) result = without_groups(result);
   }
   if (result.get_element_type() != ov::element::f32) result = convert(result, ov::element::f32);
   matrices_.emplace(name, result);

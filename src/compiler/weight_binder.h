@@ -1,5 +1,9 @@
-// Gives the graph its weights: constants that view the mapped .bin, with the nodes that turn the
-// stored form into f32 (which plugins fuse away).
+// Gives the graph its weights: constants with the nodes that turn the stored form into f32 (which
+// plugins fuse away).
+//
+// The constants hold zeros, one shared region of pages that were never written: the graph is made
+// only to be written as .xml, over a .bin whose offsets are known. Views of the .bin would do too,
+// but writing the .xml reads every constant, and so the whole .bin would count as memory.
 #pragma once
 
 #include <map>
@@ -9,19 +13,17 @@
 #include <openvino/core/node_output.hpp>
 #include <openvino/op/constant.hpp>
 
-#include "compiler/weight_writer.h"
-#include "system/files.h"
+#include "compiler/stored_weight.h"
 
 namespace paceline::compiler {
 
-/// The constants share the mapping and keep it alive. Thread-compatible.
+/// The constants keep the region alive. Thread-compatible.
 class WeightBinder {
  public:
-  /// `file` is the flushed .bin that `weights` describes.
-  WeightBinder(StoredWeights weights, system::MappedFile file);
+  explicit WeightBinder(StoredWeights weights);
 
-  /// A matrix [rows, columns] in f32; the same nodes each time, so that a tied head shares them.
-  /// Asking for what was not stored is a bug of ours.
+  /// A matrix [rows, columns], or a stack [experts, rows, columns], in f32; the same nodes each
+  /// time, so that a tied head shares them. Asking for what was not stored is a bug of ours.
   ov::Output<ov::Node> matrix(const std::string& name);
   /// A vector in f32 of the shape [1, 1, length].
   ov::Output<ov::Node> vector(const std::string& name);
@@ -36,7 +38,7 @@ class WeightBinder {
                                                  const std::string& friendly_name);
 
   StoredWeights weights_;
-  std::shared_ptr<const system::MappedFile> file_;  ///< shared: each constant holds it
+  std::shared_ptr<void> zeros_;  ///< shared: each constant holds it
   std::map<std::string, ov::Output<ov::Node>> matrices_;
   std::map<std::string, std::uint64_t> offsets_;
 };

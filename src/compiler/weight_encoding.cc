@@ -5,8 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "model/dequantize.h"
-#include "model/foreign_text.h"
+#include "compiler/kept_blocks.h"
 #include "model/half.h"
 #include "model/quantized_block.h"
 
@@ -14,193 +13,236 @@ namespace paceline::compiler {
 namespace {
 
 using model::TensorType;
-using model::UnpackedBlock;
 
-constexpr float kHalfMax = 65504.0F;
-/// Below this largest value, the steps of a subnormal f16 scale would show: 32 * 2^-25 / 2^-9 is
-/// 5e-4 of it.
-constexpr float kSmallestRange = 0x1p-9F;
-
-/// The largest |quant|, which times the scale is the largest weight.
-float largest_quant(TensorType type) {
-  switch (type) {
-    case TensorType::kQ8_0:
-      return 128.0F;
-    case TensorType::kQ6_K:
-      return 32.0F;
+ov::element::Type kept_type(TensorType source) {
+  switch (source) {
+    case TensorType::kF32:
+      return ov::element::f32;
+    case TensorType::kF16:
+    case TensorType::kF8_E4M3:
+      return ov::element::f16;
+    case TensorType::kBF16:
+      return ov::element::bf16;
     case TensorType::kQ4_0:
-      return 8.0F;
+    case TensorType::kQ3_K:
+      return ov::element::i4;
+    case TensorType::kQ4_1:
+    case TensorType::kQ4_K:
+    case TensorType::kQ2_K:
+      return ov::element::u4;
+    case TensorType::kQ5_1:
+    case TensorType::kQ5_K:
+      return ov::element::u8;
     default:
-      return 15.0F;
+      return ov::element::i8;
   }
 }
 
-/// True where a group's scale is a product and so no f16 by itself.
-bool has_derived_scales(TensorType type) {
-  return type == TensorType::kQ4_K || type == TensorType::kQ6_K;
+void keep(WeightEncoding& encoding) {
+  encoding.type = kept_type(encoding.source);
+  if (!model::is_quantized(encoding.source)) return;
+  encoding.group = model::group_elements(encoding.source);
+  if (model::has_offsets(encoding.source)) encoding.zero_points = ZeroPoints::kHalf;
 }
 
-/// The extremes of a tensor's groups.
-struct Extremes {
-  bool finite = true;
-  float scale = 0.0F;
-  float offset = 0.0F;
-};
-
-Extremes find_extremes(TensorType type, std::span<const std::byte> bytes) {
-  const std::size_t step = model::block_bytes(type);
-  const std::size_t groups = model::block_elements(type) / model::group_elements(type);
-  Extremes extremes;
-  UnpackedBlock block;
-  for (std::size_t begin = 0; begin < bytes.size(); begin += step) {
-    model::unpack_scales(type, bytes.subspan(begin, step), block);
-    for (std::size_t group = 0; group < groups; ++group) {
-      const float scale = std::abs(block.scales[group]);
-      const float offset = std::abs(block.offsets[group]);
-      extremes.finite = extremes.finite && std::isfinite(scale) && std::isfinite(offset);
-      extremes.scale = std::max(extremes.scale, scale);
-      extremes.offset = std::max(extremes.offset, offset);
-    }
-  }
-  return extremes;
+void quantize_by_row(WeightEncoding& encoding) {
+  encoding.type = ov::element::i8;
+  encoding.group = encoding.columns;
+  encoding.quantized = QuantOptions{QuantKind::kInt8, encoding.columns, false};
 }
 
-/// True where f16 scales and zero points keep the bound of the header.
-bool fits_half(TensorType type, const Extremes& extremes) {
-  if (extremes.scale > kHalfMax || extremes.offset > kHalfMax / 2) return false;
-  const float range = std::max(extremes.scale * largest_quant(type), extremes.offset);
-  return !has_derived_scales(type) || range == 0.0F || range >= kSmallestRange;
+void quantize_by_group(WeightEncoding& encoding, WeightKind kind, const WeightOptions& options) {
+  encoding.group = group_for(encoding.columns, options.group);
+  if (encoding.group == 0) return quantize_by_row(encoding);
+  const bool is_symmetric = kind == WeightKind::kInt4;
+  encoding.type = is_symmetric ? ov::element::i4 : ov::element::u4;
+  encoding.zero_points = is_symmetric ? ZeroPoints::kNone : ZeroPoints::kNibble;
+  encoding.quantized = QuantOptions{is_symmetric ? QuantKind::kInt4 : QuantKind::kInt4Asymmetric,
+                                    static_cast<std::size_t>(encoding.group), options.search};
 }
 
-struct GroupCode {
-  std::uint16_t scale = 0;
-  std::uint16_t zero_point = 0;
-  bool is_constant = false;  ///< all quants must be 0
-};
-
-/// scale * quant + offset, quant in 0..15, as code.scale * (quant - code.zero_point). What rounding
-/// takes from the scale is made up in the middle of the range, so that it is at most 7.5 steps off.
-/// Groups whose values hardly differ (zero point beyond an f16) become constants: the deviation is
-/// then at most 7.5 / 65504 of the value.
-GroupCode encode_group(float scale, float offset) {
-  constexpr float kMiddle = 7.5F;
-  GroupCode code;
-  code.scale = model::float_to_half(scale);
-  const float rounded = model::half_to_float(code.scale);
-  const float zero_point = -(offset + (scale - rounded) * kMiddle) / rounded;
-  if (rounded != 0.0F && std::abs(zero_point) <= kHalfMax) {
-    code.zero_point = model::float_to_half(zero_point);
-    return code;
-  }
-  const float value = offset + scale * kMiddle;
-  code.scale = model::float_to_half(std::abs(value));
-  code.zero_point = model::float_to_half(value < 0.0F ? 1.0F : -1.0F);
-  code.is_constant = true;
-  return code;
+/// Rows and columns. Elements of a vector are its rows unless they are stored in blocks.
+void set_shape(const PlannedTensor& tensor, WeightEncoding& encoding) {
+  std::uint64_t elements = 1;
+  for (const std::uint64_t dimension : tensor.shape) elements *= dimension;
+  const bool is_vector = tensor.shape.size() == 1;
+  encoding.columns = is_vector && !model::is_quantized(encoding.source) ? 1 : tensor.shape.back();
+  encoding.rows = elements / encoding.columns;
+  if (tensor.shape.size() == 3) encoding.experts = tensor.shape[0];
 }
 
-/// Two nibbles a byte, the first element in the low one, as OpenVINO's i4 and u4.
-void pack_nibbles(std::span<const std::int8_t> quants, std::byte* result) {
-  for (std::size_t i = 0; i < quants.size(); i += 2) {
-    result[i / 2] = static_cast<std::byte>((quants[i] & 0xf) | ((quants[i + 1] & 0xf) << 4));
-  }
-}
-
-void encode_quants(const WeightEncoding& encoding, std::span<const std::int8_t> quants,
-                   std::byte* result) {
-  if (encoding.type == ov::element::i8) {
-    std::memcpy(result, quants.data(), quants.size());
-  } else {
-    pack_nibbles(quants, result);
-  }
-}
-
-void encode_quantized_row(const WeightEncoding& encoding, std::span<const std::byte> row,
-                          EncodedRow& result) {
-  const std::size_t step = model::block_bytes(encoding.source);
-  const std::size_t group = encoding.group;
-  const std::size_t groups_per_block = model::block_elements(encoding.source) / group;
-  const std::size_t group_bytes = encoding.row_bytes() / encoding.groups();
-  UnpackedBlock block;
-  for (std::size_t index = 0; index < encoding.groups(); ++index) {
-    const std::size_t inner = index % groups_per_block;
-    if (inner == 0) {
-      model::unpack_block(encoding.source, row.subspan(index / groups_per_block * step, step),
-                          block);
-    }
-    const std::span<std::int8_t> quants(block.quants.data() + inner * group, group);
-    if (encoding.has_zero_points) {
-      const GroupCode code = encode_group(block.scales[inner], block.offsets[inner]);
-      if (code.is_constant) std::fill(quants.begin(), quants.end(), std::int8_t{0});
-      result.scales[index] = code.scale;
-      result.zero_points[index] = code.zero_point;
+EncodeStatus encode_plain(const WeightEncoding& encoding, std::span<const float> rows,
+                          std::span<std::byte> result, RowFacts& facts) {
+  double squares = 0.0;
+  double errors = 0.0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!std::isfinite(rows[i])) return EncodeStatus::kNotFinite;
+    float stored = rows[i];
+    if (encoding.type == ov::element::f32) {
+      std::memcpy(result.data() + i * sizeof(float), &stored, sizeof(float));
     } else {
-      result.scales[index] = model::float_to_half(block.scales[inner]);
+      const bool is_half = encoding.type == ov::element::f16;
+      const std::uint16_t bits =
+          is_half ? model::float_to_half(rows[i]) : model::float_to_bfloat(rows[i]);
+      std::memcpy(result.data() + i * sizeof(bits), &bits, sizeof(bits));
+      stored = is_half ? model::half_to_float(bits) : model::bfloat_to_float(bits);
+      if (!std::isfinite(stored)) return EncodeStatus::kTooLarge;
     }
-    encode_quants(encoding, quants, result.values.data() + index * group_bytes);
+    const double error = static_cast<double>(stored) - rows[i];
+    squares += static_cast<double>(rows[i]) * rows[i];
+    errors += error * error;
+    facts.errors.largest_value = std::max(facts.errors.largest_value, std::abs(rows[i]));
+    facts.errors.largest_error =
+        std::max(facts.errors.largest_error, static_cast<float>(std::abs(error)));
   }
+  // Roundings of a float are relative to each value, so weights would change nothing.
+  facts.errors.squares += squares;
+  facts.errors.weighted_squares += squares;
+  facts.errors.error_squares += errors;
+  facts.errors.weighted_error_squares += errors;
+  return EncodeStatus::kDone;
 }
 
-template <typename Bits>
-bool all_finite(std::span<const std::byte> bytes, Bits exponent_mask) {
-  for (std::size_t i = 0; i < bytes.size(); i += sizeof(Bits)) {
-    Bits bits = 0;
-    std::memcpy(&bits, bytes.data() + i, sizeof(bits));
-    if ((bits & exponent_mask) == exponent_mask) return false;
+ov::Shape with_rows(const WeightEncoding& encoding, const ov::Shape& row) {
+  ov::Shape shape;
+  if (encoding.experts != 0) shape.push_back(encoding.experts);
+  shape.push_back(encoding.rows / std::max<std::uint64_t>(encoding.experts, 1));
+  shape.insert(shape.end(), row.begin(), row.end());
+  return shape;
+}
+
+float quant_at(const WeightEncoding& encoding, const std::byte* values, std::size_t index) {
+  if (encoding.type == ov::element::u8) return std::to_integer<std::uint8_t>(values[index]);
+  if (encoding.type == ov::element::i8) return std::to_integer<std::int8_t>(values[index]);
+  const int pair = std::to_integer<int>(values[index / 2]);
+  const int nibble = index % 2 == 0 ? pair & 15 : pair >> 4;
+  const bool is_negative = encoding.type == ov::element::i4 && nibble > 7;
+  return static_cast<float>(is_negative ? nibble - 16 : nibble);
+}
+
+float plain_at(const WeightEncoding& encoding, const std::byte* values, std::size_t index) {
+  if (encoding.type == ov::element::f32) {
+    float value = 0;
+    std::memcpy(&value, values + index * sizeof(value), sizeof(value));
+    return value;
   }
-  return true;
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, values + index * sizeof(bits), sizeof(bits));
+  return encoding.type == ov::element::f16 ? model::half_to_float(bits)
+                                           : model::bfloat_to_float(bits);
 }
 
 }  // namespace
 
-ov::Shape WeightEncoding::values_shape() const {
-  if (group == 0) return {rows, columns};
-  return {rows, groups(), group};
+bool WeightEncoding::is_kept() const {
+  return !quantized && type == kept_type(source) && source != TensorType::kF8_E4M3;
 }
 
-ov::Shape WeightEncoding::scales_shape() const { return {rows, groups(), 1}; }
+ov::Shape WeightEncoding::values_shape() const {
+  if (group == 0 || is_by_row()) return with_rows(*this, {columns});
+  return with_rows(*this, {groups(), group});
+}
+
+ov::Shape WeightEncoding::scales_shape() const {
+  if (is_by_row()) return with_rows(*this, {1});
+  return with_rows(*this, {groups(), 1});
+}
+
+ov::element::Type WeightEncoding::zero_point_type() const {
+  return zero_points == ZeroPoints::kNibble ? ov::element::u4 : ov::element::f16;
+}
 
 std::uint64_t WeightEncoding::row_bytes() const { return columns * type.bitwidth() / 8; }
 
-Result<WeightEncoding> choose_encoding(const model::TensorInfo& tensor,
-                                       std::span<const std::byte> bytes) {
-  PACELINE_CHECK(tensor.shape.size() == 1 || tensor.shape.size() == 2);
-  WeightEncoding encoding;
-  encoding.source = tensor.type;
-  encoding.rows = tensor.shape.size() == 2 ? tensor.shape[0] : 1;
-  encoding.columns = tensor.shape.back();
-  if (tensor.type == TensorType::kF16) encoding.type = ov::element::f16;
-  if (tensor.type == TensorType::kBF16) encoding.type = ov::element::bf16;
-  if (!model::is_quantized(tensor.type)) return encoding;
+std::uint64_t WeightEncoding::zero_point_bytes() const {
+  if (zero_points == ZeroPoints::kNone) return 0;
+  return zero_points == ZeroPoints::kHalf ? scale_bytes() : (rows * groups() + 1) / 2;
+}
 
-  const Extremes extremes = find_extremes(tensor.type, bytes);
-  if (!extremes.finite) {
-    return fail(ErrorCode::kDataLoss, "tensor {}: has a scale that is not finite",
-                model::in_quotes(tensor.name));
+WeightEncoding choose_encoding(const PlannedTensor& tensor, WeightKind kind,
+                               const WeightOptions& options) {
+  PACELINE_CHECK(!tensor.pieces.empty() && !tensor.shape.empty() && tensor.shape.size() <= 3);
+  WeightEncoding encoding;
+  encoding.source = tensor.pieces[0].source->type;
+  set_shape(tensor, encoding);
+  switch (kind) {
+    case WeightKind::kKeep:
+      keep(encoding);
+      break;
+    case WeightKind::kF32:
+      break;
+    case WeightKind::kF16:
+      encoding.type = ov::element::f16;
+      break;
+    case WeightKind::kBF16:
+      encoding.type = ov::element::bf16;
+      break;
+    case WeightKind::kInt8:
+      quantize_by_row(encoding);
+      break;
+    case WeightKind::kInt4:
+    case WeightKind::kInt4Asymmetric:
+      quantize_by_group(encoding, kind, options);
+      break;
   }
-  if (!fits_half(tensor.type, extremes)) return encoding;
-  encoding.group = model::group_elements(tensor.type);
-  encoding.has_zero_points = model::has_offsets(tensor.type);
-  encoding.type = ov::element::i8;
-  if (tensor.type == TensorType::kQ4_0) encoding.type = ov::element::i4;
-  if (encoding.has_zero_points) encoding.type = ov::element::u4;
   return encoding;
 }
 
-bool encode_row(const WeightEncoding& encoding, std::span<const std::byte> row, EncodedRow result) {
-  PACELINE_CHECK(result.values.size() == encoding.row_bytes());
-  PACELINE_CHECK(result.scales.size() == encoding.groups());
-  if (encoding.group != 0) {
-    encode_quantized_row(encoding, row, result);
-    return true;
+WeightEncoding as_f32(WeightEncoding encoding) {
+  encoding.type = ov::element::f32;
+  encoding.group = 0;
+  encoding.zero_points = ZeroPoints::kNone;
+  encoding.quantized.reset();
+  return encoding;
+}
+
+void RowFacts::add(const RowFacts& other) {
+  errors.add(other.errors);
+  largest_scale = std::max(largest_scale, other.largest_scale);
+  largest_offset = std::max(largest_offset, other.largest_offset);
+}
+
+EncodeStatus encode_kept(const WeightEncoding& encoding, std::span<const std::byte> rows,
+                         const EncodedRows& result, RowFacts& facts) {
+  PACELINE_CHECK(encoding.is_kept());
+  if (encoding.group != 0) return repack_blocks(encoding, rows, result, facts);
+  PACELINE_CHECK(rows.size() == result.values.size());
+  std::memcpy(result.values.data(), rows.data(), rows.size());
+  return all_finite(encoding.source, rows) ? EncodeStatus::kDone : EncodeStatus::kNotFinite;
+}
+
+EncodeStatus encode_floats(const WeightEncoding& encoding, std::span<const float> rows,
+                           const EncodedRows& result, std::vector<std::int8_t>& scratch,
+                           RowFacts& facts) {
+  if (!encoding.quantized) return encode_plain(encoding, rows, result.values, facts);
+  const bool is_packed = encoding.type.bitwidth() == 4;
+  std::span<std::int8_t> quants(reinterpret_cast<std::int8_t*>(result.values.data()),
+                                result.values.size());
+  if (is_packed) {
+    scratch.resize(rows.size());
+    quants = scratch;
   }
-  if (encoding.type != ov::element::f32) {
-    std::memcpy(result.values.data(), row.data(), row.size());
-    return all_finite<std::uint16_t>(row, encoding.type == ov::element::f16 ? 0x7c00 : 0x7f80);
+  const QuantStatus status =
+      quantize(rows, *encoding.quantized, {quants, result.scales, result.nibbles}, facts.errors);
+  if (status == QuantStatus::kNotFinite) return EncodeStatus::kNotFinite;
+  if (status == QuantStatus::kTooLarge) return EncodeStatus::kTooLarge;
+  if (is_packed) pack_nibbles(quants, result.values.data());
+  return EncodeStatus::kDone;
+}
+
+void decode_rows(const WeightEncoding& encoding, const EncodedRows& rows, std::span<float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (encoding.group == 0) {
+      values[i] = plain_at(encoding, rows.values.data(), i);
+      continue;
+    }
+    const std::size_t group = i / encoding.group;
+    float zero_point = 0.0F;
+    if (!rows.half_points.empty()) zero_point = model::half_to_float(rows.half_points[group]);
+    if (!rows.nibbles.empty()) zero_point = rows.nibbles[group];
+    values[i] = (quant_at(encoding, rows.values.data(), i) - zero_point) *
+                model::half_to_float(rows.scales[group]);
   }
-  const std::span<float> values(reinterpret_cast<float*>(result.values.data()), encoding.columns);
-  model::dequantize(encoding.source, row, values);
-  return all_finite<std::uint32_t>(result.values, 0x7f800000U);
 }
 
 }  // namespace paceline::compiler

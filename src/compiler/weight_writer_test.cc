@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "compiler/decoded_weights.h"
+#include "compiler/memory_source_testing.h"
 #include "compiler/small_llama.h"
-#include "compiler/weight_binder.h"
 #include "model/dequantize.h"
 #include "system/memory.h"
 
@@ -53,7 +55,7 @@ TEST_F(WeightWriterTest, RegionsAreAlignedApartAndInTheOrderOfTheLayers) {
   for (const auto& [name, weight] : *weights) {
     add(weight.values);
     if (weight.encoding.group != 0) add(weight.scales);
-    if (weight.encoding.has_zero_points) add(weight.zero_points);
+    if (weight.encoding.zero_points != ZeroPoints::kNone) add(weight.zero_points);
   }
   std::sort(regions.begin(), regions.end());
   for (std::size_t i = 1; i < regions.size(); ++i) {
@@ -80,12 +82,17 @@ std::vector<float> read_back(const StoredWeight& weight, std::span<const std::by
       bin.subspan(weight.values.offset, weight.encoding.rows * weight.encoding.row_bytes()),
       halves(weight.scales),
       {}};
-  if (weight.encoding.has_zero_points) matrix.zero_points = halves(weight.zero_points);
+  if (weight.encoding.zero_points == ZeroPoints::kHalf) {
+    matrix.zero_points = halves(weight.zero_points);
+  }
+  if (weight.encoding.zero_points == ZeroPoints::kNibble) {
+    matrix.nibbles = bin.subspan(weight.zero_points.offset, weight.encoding.zero_point_bytes());
+  }
   return decoded(matrix, elements);
 }
 
 TEST_F(WeightWriterTest, RowsAreWrittenInTheirNewOrderOverManyBlocks) {
-  // 8192 x 1024 i8 values are two blocks of 4 MB.
+  // 8192 x 1024 i8 values are four blocks and more.
   SmallLlama options = {.type = TensorType::kQ8_0, .layers = 1, .hidden = 1024};
   options.heads = 128;
   const auto file = open_small_llama(options);
@@ -139,7 +146,7 @@ TEST_F(WeightWriterTest, ProgressReachesTheTotalAndCanCancel) {
 }
 
 TEST_F(WeightWriterTest, ALargeTensorStreamsThroughLittleMemory) {
-  constexpr std::uint64_t kLimit = 12U << 20;
+  constexpr std::uint64_t kLimit = 8U << 20;
   const fs::path path = directory_ / "large.gguf";
   {
     SmallLlama options = {.table_type = TensorType::kQ8_0, .layers = 1};
@@ -154,6 +161,224 @@ TEST_F(WeightWriterTest, ALargeTensorStreamsThroughLittleMemory) {
   WatchingProgress progress;
   ASSERT_TRUE(write(**file, progress));
   EXPECT_LT(progress.anonymous_bytes, before + kLimit);
+}
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Matrices of several blocks in every form, with an odd number of groups in a row.
+class ManyBlocksTest : public WeightWriterTest {
+ protected:
+  void SetUp() override {
+    WeightWriterTest::SetUp();
+    source_.add_random("table", TensorType::kBF16, {6001, 576}, 1);
+    source_.add_random("norm", TensorType::kF32, {576}, 2);
+    source_.add_random("query", TensorType::kF16, {2048, 576}, 3);
+    source_.add_random("stack", TensorType::kBF16, {3, 1001, 576}, 4);
+    source_.add_random("kept", TensorType::kQ4_1, {9001, 576}, 5);
+    plan_.tensors = {source_.whole("model.embed_tokens.weight", "table"),
+                     source_.whole("model.layers.0.input_layernorm.weight", "norm"),
+                     source_.whole("model.layers.0.self_attn.q_proj.weight", "query", {64, 64}),
+                     source_.whole("model.layers.0.mlp.experts.up_proj.weight", "stack"),
+                     source_.whole("lm_head.weight", "kept")};
+    options_.weights.weights = WeightKind::kInt4Asymmetric;
+    options_.weights.head = WeightKind::kKeep;
+  }
+  Result<StoredWeights> write(const WriteOptions& options, Progress& progress) {
+    PACELINE_ASSIGN_OR_RETURN(BinFile bin, BinFile::open(bin_path()));
+    return write_weights(source_, plan_, bin, progress, options);
+  }
+  WriteOptions resumable() const {
+    WriteOptions options = options_;
+    options.journal = directory_ / "journal";
+    return options;
+  }
+
+  MemorySource source_;
+  TensorPlan plan_;
+  WriteOptions options_;
+};
+
+TEST_F(ManyBlocksTest, JobsDoNotChangeTheBytes) {
+  const auto alone = write(options_, quiet_);
+  ASSERT_TRUE(alone) << alone.error().message();
+  const std::string expected = content(bin_path());
+  for (const std::uint32_t jobs : {2U, 3U, 16U}) {
+    fs::remove(bin_path());
+    options_.jobs = jobs;
+    const auto together = write(options_, quiet_);
+    ASSERT_TRUE(together) << together.error().message();
+    EXPECT_TRUE(content(bin_path()) == expected) << jobs;
+    for (const auto& [name, weight] : *alone) {
+      EXPECT_EQ(together->at(name).errors.error_squares, weight.errors.error_squares) << name;
+    }
+  }
+}
+
+TEST_F(ManyBlocksTest, WhatIsWrittenIsNearWhatWasRead) {
+  options_.jobs = 2;
+  const auto weights = write(options_, quiet_);
+  ASSERT_TRUE(weights) << weights.error().message();
+  const auto mapped = system::MappedFile::open(bin_path());
+  const std::pair<const char*, const char*> kNames[] = {
+      {"model.embed_tokens.weight", "table"},
+      {"model.layers.0.mlp.experts.up_proj.weight", "stack"},
+      {"lm_head.weight", "kept"}};
+  for (const auto& [name, from] : kNames) {
+    const StoredWeight& weight = weights->at(name);
+    const std::vector<float> expected = source_.values_of(from);
+    const std::vector<float> actual = read_back(weight, mapped->bytes());
+    double squares = 0;
+    double errors = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      squares += expected[i] * expected[i];
+      errors += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    }
+    EXPECT_LT(std::sqrt(errors / squares), 0.11) << name;
+    if (!weight.encoding.quantized) continue;
+    EXPECT_NEAR(weight.errors.relative(), std::sqrt(errors / squares), 1e-5) << name;
+  }
+  EXPECT_EQ(weights->at("lm_head.weight").errors.squares, 0.0) << "kept, and not asked for";
+}
+
+TEST_F(ManyBlocksTest, KeptTensorsAreMeasuredWhereAskedFor) {
+  options_.measure = true;
+  const auto weights = write(options_, quiet_);
+  ASSERT_TRUE(weights) << weights.error().message();
+  const ErrorSums& errors = weights->at("lm_head.weight").errors;
+  EXPECT_GT(errors.relative(), 0.0);
+  EXPECT_LT(errors.relative(), 1e-3);
+}
+
+/// Lets some blocks through, then asks for an end.
+class StopsAfter final : public Progress {
+ public:
+  explicit StopsAfter(int blocks) : left_(blocks) {}
+  bool update(std::string_view, std::uint64_t done, std::uint64_t) override {
+    if (first == 0) first = done;
+    return --left_ > 0;
+  }
+  std::uint64_t first = 0;
+
+ private:
+  int left_;
+};
+
+TEST_F(ManyBlocksTest, AnInterruptedRunGoesOnWhereItWas) {
+  ASSERT_TRUE(write(options_, quiet_));
+  const std::string expected = content(bin_path());
+  const std::uint64_t all = source_.read_bytes;
+  for (const std::uint32_t jobs : {1U, 2U}) {
+    fs::remove(bin_path());
+    fs::remove(directory_ / "journal");
+    WriteOptions options = resumable();
+    options.jobs = jobs;
+    source_.read_bytes = 0;
+    StopsAfter impatient(5);
+    const auto cancelled = write(options, impatient);
+    ASSERT_FALSE(cancelled);
+    EXPECT_EQ(cancelled.error().code(), ErrorCode::kCancelled);
+    const auto resumed = write(options, quiet_);
+    ASSERT_TRUE(resumed) << resumed.error().message();
+    EXPECT_TRUE(content(bin_path()) == expected);
+    EXPECT_LT(source_.read_bytes, all + all / 2) << "finished blocks are not converted again";
+    source_.read_bytes = 0;
+    const auto again = write(options, quiet_);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(source_.read_bytes, 0U);
+    EXPECT_EQ(again->at("model.embed_tokens.weight").errors.error_squares,
+              resumed->at("model.embed_tokens.weight").errors.error_squares);
+  }
+}
+
+TEST_F(ManyBlocksTest, BlocksThatTheDiskLostAreWrittenAgain) {
+  ASSERT_TRUE(write(resumable(), quiet_));
+  const std::string expected = content(bin_path());
+  fs::resize_file(bin_path(), expected.size() / 2);
+  std::fstream file(bin_path(), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(1000);
+  file.put('\x55');
+  file.close();
+  ASSERT_TRUE(write(resumable(), quiet_));
+  EXPECT_TRUE(content(bin_path()) == expected);
+}
+
+TEST_F(ManyBlocksTest, OtherOptionsOrAnotherSourceBeginAnew) {
+  ASSERT_TRUE(write(resumable(), quiet_));
+  for (const int change : {0, 1, 2}) {
+    WriteOptions options = resumable();
+    if (change == 0) options.weights.group = 32;
+    if (change == 1) options.weights.search = false;
+    if (change == 2) options.source_identity = "written a second later";
+    source_.read_bytes = 0;
+    ASSERT_TRUE(write(options, quiet_));
+    EXPECT_GT(source_.read_bytes, 0U);
+    const std::string resumed = content(bin_path());
+    options.journal.clear();
+    ASSERT_TRUE(write(options, quiet_));
+    EXPECT_TRUE(content(bin_path()) == resumed) << "nothing of earlier work is left";
+  }
+}
+
+TEST_F(ManyBlocksTest, LittleMemoryIsFewerThreadsAndTheSameBytes) {
+  ASSERT_TRUE(write(options_, quiet_));
+  const std::string expected = content(bin_path());
+  options_.jobs = 8;
+  options_.memory_bytes = 1;
+  const std::uint64_t before = system::process_memory().value().anonymous_bytes;
+  WatchingProgress progress;
+  ASSERT_TRUE(write(options_, progress));
+  EXPECT_LT(progress.anonymous_bytes, before + (8U << 20));
+  EXPECT_TRUE(content(bin_path()) == expected);
+}
+
+TEST_F(ManyBlocksTest, ScalesThatDoNotFitMakeOneTensorF32) {
+  const std::uint16_t huge = model::float_to_half(60000.0F);
+  MemorySource source;
+  source.add_random("good", TensorType::kQ6_K, {64, 256}, 1);
+  source.add_random("bad", TensorType::kQ6_K, {64, 256}, 2);
+  std::memcpy(source.bytes_of(source.tensors()[1]).data() + 5 * 210 + 208, &huge, 2);
+  TensorPlan plan;
+  plan.tensors = {source.whole("model.layers.0.a.weight", "good"),
+                  source.whole("model.layers.0.b.weight", "bad")};
+  BinFile bin = BinFile::create(bin_path()).value();
+  const auto weights = write_weights(source, plan, bin, quiet_);
+  ASSERT_TRUE(weights) << weights.error().message();
+  EXPECT_EQ(weights->at("model.layers.0.a.weight").encoding.type, ov::element::i8);
+  EXPECT_EQ(weights->at("model.layers.0.b.weight").encoding.type, ov::element::f32);
+  const auto expected = source.values_of("bad");
+  const std::string bytes = content(bin_path());
+  const std::uint64_t offset = weights->at("model.layers.0.b.weight").values.offset;
+  EXPECT_EQ(std::memcmp(bytes.data() + offset, expected.data(), 4 * expected.size()), 0);
+}
+
+TEST_F(WeightWriterTest, AValueTooLargeForItsFormIsNamed) {
+  MemorySource source;
+  source.add_random("w", TensorType::kF32, {4, 32}, 1);
+  const float large = 1e6F;
+  std::memcpy(source.bytes_of(source.tensors()[0]).data() + 4 * (2 * 32 + 5), &large, 4);
+  TensorPlan plan;
+  plan.tensors = {source.whole("model.layers.0.a.weight", "w")};
+  BinFile bin = BinFile::create(bin_path()).value();
+  WriteOptions options;
+  options.weights.weights = WeightKind::kF16;
+  const auto refused = write_weights(source, plan, bin, quiet_, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(),
+            "memory: tensor \"w\": has a value of 1e+06 in row 2, too large for f16; try "
+            "--weights f32");
+}
+
+TEST_F(WeightWriterTest, TooLittleDiskIsSaidWithTheNumbers) {
+  EXPECT_TRUE(check_free_space(bin_path(), 1));
+  const Status refused = check_free_space(bin_path(), 1ULL << 60);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_NE(refused.error().message().find("GB are free on its disk, expected 1152921504.61 GB"),
+            std::string::npos)
+      << refused.error().message();
 }
 
 TEST_F(WeightWriterTest, AFullDiskIsSaid) {
@@ -175,28 +400,6 @@ TEST_F(WeightWriterTest, AValueThatIsNotFiniteIsNamed) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message(),
             "small.gguf: tensor \"token_embd.weight\": has a value in row 3 that is not finite");
-}
-
-TEST_F(WeightWriterTest, TheBinderSharesATiedMatrixAndCopiesNothing) {
-  const auto file = open_small_llama({.type = TensorType::kQ4_1});
-  auto weights = write(*file, quiet_);
-  ASSERT_TRUE(weights);
-  auto mapped = system::MappedFile::open(bin_path());
-  ASSERT_TRUE(mapped);
-  const std::byte* begin = mapped->bytes().data();
-  const std::byte* end = begin + mapped->bytes().size();
-  WeightBinder binder(std::move(*weights), std::move(*mapped));
-  const auto table = binder.matrix("model.embed_tokens.weight");
-  EXPECT_EQ(table, binder.matrix("model.embed_tokens.weight"));
-  EXPECT_EQ(table.get_partial_shape(), (ov::PartialShape{48, 256}));
-  const auto query = binder.matrix("model.layers.0.self_attn.q_proj.weight");
-  EXPECT_EQ(query.get_element_type(), ov::element::f32);
-  EXPECT_EQ(binder.offsets().size(), 4U);  // the table; values, scale, zero point
-  const auto norm = binder.vector("model.norm.weight");
-  EXPECT_EQ(norm.get_partial_shape(), (ov::PartialShape{1, 1, 256}));
-  const auto constant = ov::as_type_ptr<ov::op::v0::Constant>(norm.get_node_shared_ptr());
-  const auto* data = static_cast<const std::byte*>(constant->get_data_ptr());
-  EXPECT_TRUE(data >= begin && data < end);
 }
 
 }  // namespace

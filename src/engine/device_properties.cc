@@ -35,7 +35,9 @@ std::uint64_t weight_group_size(const ov::Model& model) {
     const auto constant = ov::as_type_ptr<ov::op::v0::Constant>(node);
     if (!constant || !is_integer_weight(constant->get_element_type())) continue;
     const ov::Shape& shape = constant->get_shape();
-    if (shape.size() == 3 && shape[2] > 1) bytes_by_group[shape[2]] += constant->get_byte_size();
+    // [rows, groups, group], of experts [E, rows, groups, group].
+    if (shape.size() < 3 || shape.back() <= 1) continue;
+    bytes_by_group[shape.back()] += constant->get_byte_size();
   }
   const auto most = std::max_element(
       bytes_by_group.begin(), bytes_by_group.end(),

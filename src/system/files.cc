@@ -52,11 +52,13 @@ Status sync_path(const fs::path& path) {
 constexpr char kPartialSuffix[] = ".partial-";
 
 /// A descriptor of the directory, locked until it is closed; -1 where another process has the lock
-/// or the file system knows none.
+/// (errno is EWOULDBLOCK) or the file system knows none.
 int lock_directory(const fs::path& path) {
   const int directory = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0 || ::flock(directory, LOCK_EX | LOCK_NB) == 0) return directory;
+  const int number = errno;
   ::close(directory);
+  errno = number;
   return -1;
 }
 
@@ -70,6 +72,14 @@ std::optional<pid_t> maker_of(std::string_view name, std::string_view base) {
   if (error != std::errc() || end != name.data() + name.size() || pid <= 0) return std::nullopt;
   return pid;
 }
+
+fs::path normal_path(const fs::path& path) {
+  std::error_code code;
+  fs::path normal = fs::absolute(path, code).lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+fs::path resumable_path(const fs::path& target) { return target.string() + ".partial"; }
 
 /// Removes what killed processes left of earlier attempts at `target`. The PID alone could be of
 /// another machine or container that shares the disk, the lock alone misses one that was made a
@@ -190,14 +200,14 @@ AtomicDirectory::~AtomicDirectory() {
   }
 }
 
-Result<AtomicDirectory> AtomicDirectory::create(const fs::path& target) {
+/// Everything but the directory itself.
+Result<AtomicDirectory> AtomicDirectory::prepare(const fs::path& target) {
   std::error_code code;
   if (fs::exists(target, code)) {
     return fail(ErrorCode::kAlreadyExists, "{}: exists already; remove it or choose another name",
                 target.string());
   }
-  fs::path normal = fs::absolute(target, code).lexically_normal();
-  if (!normal.has_filename()) normal = normal.parent_path();
+  const fs::path normal = normal_path(target);
   AtomicDirectory directory(normal);
   const fs::path parent = normal.parent_path();
   for (fs::path made = parent; !fs::exists(made, code); made = made.parent_path()) {
@@ -209,11 +219,44 @@ Result<AtomicDirectory> AtomicDirectory::create(const fs::path& target) {
     return fail_errno(parent, "create the directory");
   }
   remove_stale(normal);
-  const fs::path partial = normal.string() + fmt::format("{}{}", kPartialSuffix, ::getpid());
+  return directory;
+}
+
+Result<AtomicDirectory> AtomicDirectory::create(const fs::path& target) {
+  PACELINE_ASSIGN_OR_RETURN(auto directory, prepare(target));
+  const fs::path partial =
+      directory.target_.string() + fmt::format("{}{}", kPartialSuffix, ::getpid());
   if (::mkdir(partial.c_str(), 0777) != 0) return fail_errno(partial, "create the directory");
   directory.partial_ = partial;
   directory.lock_ = lock_directory(partial);
   return directory;
+}
+
+Result<AtomicDirectory> AtomicDirectory::resume(const fs::path& target) {
+  PACELINE_ASSIGN_OR_RETURN(auto directory, prepare(target));
+  const fs::path partial = resumable_path(directory.target_);
+  if (::mkdir(partial.c_str(), 0777) != 0 && errno != EEXIST) {
+    return fail_errno(partial, "create the directory");
+  }
+  directory.lock_ = lock_directory(partial);
+  if (directory.lock_ < 0 && errno == EWOULDBLOCK) {
+    return fail(ErrorCode::kAlreadyExists, "{}: is being made by another process",
+                partial.string());
+  }
+  directory.partial_ = partial;
+  return directory;
+}
+
+void AtomicDirectory::discard(const fs::path& target) {
+  const fs::path partial = resumable_path(normal_path(target));
+  const Descriptor lock(lock_directory(partial));
+  std::error_code ignored;
+  if (lock.value() >= 0) fs::remove_all(partial, ignored);
+}
+
+void AtomicDirectory::keep() {
+  partial_.clear();
+  made_parents_.clear();
 }
 
 Status AtomicDirectory::commit() {

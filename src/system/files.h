@@ -40,14 +40,19 @@ class MappedFile {
 };
 
 /// A directory that appears at its final path only by commit(); what is not committed is removed,
-/// with the parents that were made for it. Lifecycle: create -> write files into path() ->
-/// commit(). Thread-compatible.
+/// with the parents that were made for it, unless it is to be kept for a later attempt. Lifecycle:
+/// create or resume -> write files into path() -> commit() or keep(). Thread-compatible.
 class AtomicDirectory {
  public:
   /// Makes TARGET.partial-PID beside `target`, and removes those that killed processes of this
   /// machine left: whose PID is gone and whose lock (held on the directory while it is made) is
   /// free. kAlreadyExists where `target` exists, or where this process makes it already.
   static Result<AtomicDirectory> create(const std::filesystem::path& target);
+  /// Makes TARGET.partial, or goes on with the one that an earlier attempt kept, or could not
+  /// remove. kAlreadyExists where `target` exists, or where another process has the lock.
+  static Result<AtomicDirectory> resume(const std::filesystem::path& target);
+  /// Removes what resume() would go on with, unless another process has its lock.
+  static void discard(const std::filesystem::path& target);
   AtomicDirectory(AtomicDirectory&& other) noexcept;
   AtomicDirectory& operator=(AtomicDirectory&&) = delete;
   ~AtomicDirectory();
@@ -55,9 +60,12 @@ class AtomicDirectory {
   const std::filesystem::path& path() const { return partial_; }
   /// Syncs every file, then renames the directory to its target.
   Status commit();
+  /// Leaves what was written so far to the next resume(). Only of a directory that resume() made.
+  void keep();
 
  private:
   explicit AtomicDirectory(std::filesystem::path target) : target_(std::move(target)) {}
+  static Result<AtomicDirectory> prepare(const std::filesystem::path& target);
   std::filesystem::path target_;
   std::filesystem::path partial_;                    ///< empty: nothing is to be removed
   std::vector<std::filesystem::path> made_parents_;  ///< the innermost last

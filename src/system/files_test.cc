@@ -130,6 +130,38 @@ TEST_F(FilesTest, OneProcessMakesATargetOnceAtATime) {
   EXPECT_TRUE(fs::exists(first->path()));
 }
 
+TEST_F(FilesTest, WhatWasKeptIsGoneOnWith) {
+  const fs::path target = directory_ / "a" / "package";
+  {
+    auto first = AtomicDirectory::resume(target);
+    ASSERT_TRUE(first) << first.error().message();
+    EXPECT_EQ(first->path(), directory_ / "a" / "package.partial");
+    std::ofstream(first->path() / "f") << "1";
+    EXPECT_EQ(AtomicDirectory::resume(target).error().code(), ErrorCode::kAlreadyExists);
+    EXPECT_TRUE(fs::exists(first->path() / "f")) << "who does not have the lock removes nothing";
+    AtomicDirectory::discard(target);
+    EXPECT_TRUE(fs::exists(first->path() / "f"));
+    first->keep();
+  }
+  EXPECT_FALSE(fs::exists(target));
+  auto second = AtomicDirectory::resume(target);
+  ASSERT_TRUE(second) << second.error().message();
+  EXPECT_TRUE(fs::exists(second->path() / "f"));
+  ASSERT_TRUE(second->commit());
+  EXPECT_TRUE(fs::exists(target / "f"));
+  EXPECT_FALSE(fs::exists(directory_ / "a" / "package.partial"));
+}
+
+TEST_F(FilesTest, WhatIsNotKeptOrIsDiscardedIsGone) {
+  { ASSERT_TRUE(AtomicDirectory::resume(directory_ / "a" / "package")); }
+  EXPECT_TRUE(fs::is_empty(directory_));
+  AtomicDirectory::resume(directory_ / "package")->keep();
+  EXPECT_TRUE(fs::exists(directory_ / "package.partial"));
+  AtomicDirectory::discard(directory_ / "package" / "");
+  EXPECT_TRUE(fs::is_empty(directory_));
+  AtomicDirectory::discard(directory_ / "package");
+}
+
 TEST_F(FilesTest, ADirectoryThatCannotBeMadeIsNamed) {
   std::ofstream(directory_ / "file") << "1";
   const auto refused = AtomicDirectory::create(directory_ / "file" / "p");

@@ -1,5 +1,9 @@
 #include "system/memory.h"
 
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -68,6 +72,16 @@ Result<ProcessMemory> process_memory() {
   PACELINE_ASSIGN_OR_RETURN(memory.resident_bytes, proc_kilobytes("/proc/self/status", "VmRSS"));
   PACELINE_ASSIGN_OR_RETURN(memory.anonymous_bytes, proc_kilobytes("/proc/self/status", "RssAnon"));
   return memory;
+}
+
+void release_memory(std::span<const std::byte> mapped) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto data = reinterpret_cast<std::uintptr_t>(mapped.data());
+  const std::uintptr_t begin = (data + page - 1) / page * page;
+  const std::uintptr_t end = (data + mapped.size()) / page * page;
+  // It is advice: where it is not taken, memory stays as it was.
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  ::malloc_trim(0);
 }
 
 }  // namespace paceline::system

@@ -1,7 +1,9 @@
 // What the operating system says about memory, of the machine and of this process.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/error.h"
 
@@ -18,5 +20,9 @@ struct ProcessMemory {
   std::uint64_t anonymous_bytes = 0;  ///< resident and not backed by a file
 };
 Result<ProcessMemory> process_memory();
+
+/// Gives back what this process holds of a file mapped for reading (pages wholly in `mapped`), and
+/// what the allocator keeps for later. Nothing is lost: what is touched again is read again.
+void release_memory(std::span<const std::byte> mapped);
 
 }  // namespace paceline::system

@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <vector>
+
+#include "system/files.h"
 
 namespace paceline::system {
 namespace {
@@ -23,6 +31,26 @@ TEST(MemoryTest, TouchedMemoryCountsAsAnonymous) {
   ASSERT_TRUE(after) << after.error().message();
   EXPECT_GE(after->anonymous_bytes, before->anonymous_bytes + kBytes / 2);
   EXPECT_EQ(block.back(), 1);
+}
+
+TEST(MemoryTest, PagesOfAMappedFileAreGivenBackAndReadAgain) {
+  constexpr std::size_t kBytes = 32U << 20;
+  const auto path =
+      std::filesystem::temp_directory_path() / fmt::format("paceline-memory-{}", ::getpid());
+  std::ofstream(path) << std::string(kBytes, 'x');
+  const auto mapped = MappedFile::open(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(mapped) << mapped.error().message();
+  const auto touch = [&] {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < kBytes; i += 512) sum += std::to_integer<int>(mapped->bytes()[i]);
+    EXPECT_EQ(sum, kBytes / 512 * 'x');
+    return process_memory().value().resident_bytes;
+  };
+  const std::uint64_t touched = touch();
+  release_memory(mapped->bytes());
+  EXPECT_LT(process_memory().value().resident_bytes, touched - kBytes / 2);
+  touch();
 }
 
 }  // namespace

@@ -77,8 +77,8 @@ kModels = {
         rope_scaling=dict(
             rope_type="yarn",
             factor=4.0,
-            beta_fast=4.0,
-            beta_slow=1.0,
+            beta_fast=1.0,
+            beta_slow=0.25,
             original_max_position_embeddings=kOriginal,
         )
     ),
@@ -130,7 +130,6 @@ kModels = {
         final_logit_softcapping=3.0,
         sliding_window=kWindow,
         tie_word_embeddings=True,
-        rms_norm_eps=1e-6,
     ),
     "gemma3": dict(
         architectures=["Gemma3ForCausalLM"],
@@ -144,7 +143,6 @@ kModels = {
         rope_local_base_freq=10000.0,
         rope_scaling=dict(rope_type="linear", factor=8.0),
         tie_word_embeddings=True,
-        rms_norm_eps=1e-6,
     ),
     "smollm3": dict(
         architectures=["SmolLM3ForCausalLM"],

@@ -1,4 +1,4 @@
-#include "compiler/golden_model.h"
+#include "compiler/golden_model_testing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "compiler/builder.h"
+#include "compiler/ir_xml.h"
+#include "compiler/memory_source_testing.h"
+#include "compiler/weight_binder.h"
 #include "model/half.h"
 #include "model/hf_config.h"
 #include "system/files.h"
@@ -15,7 +19,6 @@ namespace paceline::compiler {
 namespace {
 
 namespace fs = std::filesystem;
-using model::TensorInfo;
 using model::TensorType;
 using nlohmann::json;
 
@@ -44,48 +47,10 @@ std::uint64_t splitmix64(std::uint64_t x) {
 
 std::string stored(float value, TensorType type) {
   if (type == TensorType::kF32) return {reinterpret_cast<const char*>(&value), sizeof(value)};
-  const std::uint16_t bits = type == TensorType::kF16 ? model::float_to_half(value)
-                                                      : model::float_to_bfloat(value);
+  const std::uint16_t bits =
+      type == TensorType::kF16 ? model::float_to_half(value) : model::float_to_bfloat(value);
   return {reinterpret_cast<const char*>(&bits), sizeof(bits)};
 }
-
-/// Tensors in memory.
-class DrawnTensors final : public model::TensorSource {
- public:
-  DrawnTensors(const json& entries, TensorType type) {
-    for (const json& entry : entries) {
-      TensorInfo info;
-      info.name = entry[0].get<std::string>();
-      info.type = type;
-      info.shape = entry[1].get<std::vector<std::uint64_t>>();
-      std::uint64_t count = 1;
-      for (const std::uint64_t extent : info.shape) count *= extent;
-      std::string bytes;
-      for (std::uint64_t i = 0; i < count; ++i) {
-        const auto k = static_cast<int>(splitmix64(fnv1a(info.name) + i) % 127) - 63;
-        bytes += stored(entry[2].get<float>() + entry[3].get<float>() * static_cast<float>(k), type);
-      }
-      info.size_bytes = bytes.size();
-      infos_.push_back(std::move(info));
-      bytes_.push_back(std::move(bytes));
-    }
-  }
-  const std::string& name() const override { return name_; }
-  std::span<const TensorInfo> tensors() const override { return infos_; }
-  std::span<const std::byte> bytes(const TensorInfo& tensor) const override {
-    return std::as_bytes(std::span(bytes_[static_cast<std::size_t>(&tensor - infos_.data())]));
-  }
-  Status read(const TensorInfo& tensor, std::uint64_t offset,
-              std::span<std::byte> into) const override {
-    std::memcpy(into.data(), bytes(tensor).data() + offset, into.size());
-    return {};
-  }
-
- private:
-  std::string name_ = "drawn";
-  std::vector<TensorInfo> infos_;
-  std::vector<std::string> bytes_;
-};
 
 using Rows = std::vector<std::vector<std::int64_t>>;
 
@@ -146,7 +111,38 @@ model::DecoderConfig golden_config(const std::string& name) {
 
 std::unique_ptr<model::TensorSource> draw_tensors(const std::string& name, TensorType type) {
   const json entries = json::parse(text_of(root() / name / "tensors.json"));
-  return std::make_unique<DrawnTensors>(entries, type);
+  auto source = std::make_unique<MemorySource>();
+  for (const json& entry : entries) {
+    const auto name_in_file = entry[0].get<std::string>();
+    const auto shape = entry[1].get<std::vector<std::uint64_t>>();
+    std::uint64_t count = 1;
+    for (const std::uint64_t extent : shape) count *= extent;
+    std::string bytes;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto k = static_cast<int>(splitmix64(fnv1a(name_in_file) + i) % 127) - 63;
+      bytes += stored(entry[2].get<float>() + entry[3].get<float>() * static_cast<float>(k), type);
+    }
+    source->add(name_in_file, type, shape, std::move(bytes));
+  }
+  return source;
+}
+
+GoldenWeights::GoldenWeights(const model::TensorSource& source, const TensorPlan& plan,
+                             const fs::path& bin, const WriteOptions& options)
+    : bin_(BinFile::create(bin).value()) {
+  NoProgress progress;
+  weights_ = write_weights(source, plan, bin_, progress, options).value();
+}
+
+/// Small constants go to the end of the .bin; those of earlier graphs stay there.
+std::shared_ptr<ov::Model> GoldenWeights::graph(const model::DecoderConfig& config,
+                                                ov::Core& core) {
+  WeightBinder binder(weights_);
+  const auto model = build_decoder(config, binder).value();
+  fs::path xml = bin_.path();
+  xml.replace_extension(".xml");
+  PACELINE_CHECK(write_ir_xml(model, binder.offsets(), bin_, xml).has_value());
+  return core.read_model(xml.string(), bin_.path().string());
 }
 
 ov::AnyMap exact_properties() {

@@ -8,9 +8,13 @@
 #include <string>
 #include <vector>
 
+#include <openvino/runtime/core.hpp>
 #include <openvino/runtime/infer_request.hpp>
 #include <openvino/runtime/properties.hpp>
 
+#include "compiler/bin_file.h"
+#include "compiler/tensor_plan.h"
+#include "compiler/weight_writer.h"
 #include "model/decoder_config.h"
 #include "model/tensor_source.h"
 
@@ -38,8 +42,21 @@ model::DecoderConfig golden_config(const std::string& name);
 
 /// The model's tensors as tests/golden/make_architectures.py draws them, stored as `type` (F32, F16
 /// or BF16, all exact).
-std::unique_ptr<model::TensorSource> draw_tensors(
-    const std::string& name, model::TensorType type = model::TensorType::kF32);
+std::unique_ptr<model::TensorSource> draw_tensors(const std::string& name,
+                                                  model::TensorType type = model::TensorType::kF32);
+
+/// The weights of a plan in a .bin, and graphs over them, which need not be of the configuration
+/// that the plan was made for.
+class GoldenWeights {
+ public:
+  GoldenWeights(const model::TensorSource& source, const TensorPlan& plan,
+                const std::filesystem::path& bin, const WriteOptions& options = {});
+  std::shared_ptr<ov::Model> graph(const model::DecoderConfig& config, ov::Core& core);
+
+ private:
+  BinFile bin_;
+  StoredWeights weights_;
+};
 
 /// Compiled so that nothing is rounded but f32 arithmetic.
 ov::AnyMap exact_properties();
