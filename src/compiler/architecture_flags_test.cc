@@ -156,8 +156,8 @@ class ArchitectureFlagsTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     golden_ = read_golden(GetParam());
-    path_ = fs::temp_directory_path() /
-            fmt::format("paceline-flags-{}-{}.bin", GetParam(), ::getpid());
+    path_ =
+        fs::temp_directory_path() / fmt::format("paceline-flags-{}-{}.bin", GetParam(), ::getpid());
     source_ = draw_tensors(GetParam());
   }
   void TearDown() override { fs::remove(path_); }
@@ -168,8 +168,8 @@ class ArchitectureFlagsTest : public testing::TestWithParam<std::string> {
     std::map<std::string, PlannedTensor> norms;
     for (const PlannedTensor& tensor : plan.tensors) norms[tensor.name] = tensor;
     for (std::size_t i = 0; i < config.layers.size(); ++i) {
-      for (const char* name : {"input_layernorm", "pre_feedforward_layernorm",
-                               "post_feedforward_layernorm"}) {
+      for (const char* name :
+           {"input_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"}) {
         const std::string prefix = fmt::format("model.layers.{}.", i);
         PlannedTensor norm = norms.at(prefix + "post_attention_layernorm.weight");
         norm.name = prefix + name + ".weight";

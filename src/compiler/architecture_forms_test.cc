@@ -40,7 +40,7 @@ class ArchitectureFormsTest : public testing::TestWithParam<std::string> {
     fs::create_directories(directory_);
     NoProgress progress;
     const auto tensors = draw_tensors(GetParam());
-    const Status built = build_ir_directory(*tensors, config_, directory_, progress);
+    const auto built = build_ir_directory(*tensors, config_, directory_, progress);
     ASSERT_TRUE(built) << built.error().message();
   }
   void TearDown() override { fs::remove_all(directory_); }
@@ -85,7 +85,8 @@ TEST_P(ArchitectureFormsTest, TheCpuPluginFusesWhatItCan) {
   EXPECT_EQ(counts["ScaledDotProductAttention"], is_capped() ? 0 : layers());
 }
 
-/// The GPU plugin's indirect KV cache is found by ReadValue -> Gather(beam_idx) -> Concat -> Assign.
+/// The GPU plugin's indirect KV cache is found by ReadValue -> Gather(beam_idx) -> Concat ->
+/// Assign.
 TEST_P(ArchitectureFormsTest, EachStateIsReorderedAndGrows) {
   std::size_t found = 0;
   for (const auto& node : read()->get_ordered_ops()) {
