@@ -40,7 +40,7 @@ class ArchitectureFormsTest : public testing::TestWithParam<std::string> {
     fs::create_directories(directory_);
     NoProgress progress;
     const auto tensors = draw_tensors(GetParam());
-    const Status built = build_ir_directory(*tensors, config_, directory_, progress);
+    const auto built = build_ir_directory(*tensors, config_, directory_, progress);
     ASSERT_TRUE(built) << built.error().message();
   }
   void TearDown() override { fs::remove_all(directory_); }

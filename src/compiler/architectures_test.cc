@@ -32,7 +32,7 @@ class ArchitecturesTest : public testing::TestWithParam<std::string> {
   void build(model::TensorType type) {
     NoProgress progress;
     const auto tensors = draw_tensors(GetParam(), type);
-    const Status built =
+    const auto built =
         build_ir_directory(*tensors, golden_config(GetParam()), directory_, progress);
     ASSERT_TRUE(built) << built.error().message();
   }

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "compiler/package_analysis.h"
@@ -122,7 +124,7 @@ TEST_F(CompilePackageTest, AGgufBecomesAPackage) {
   EXPECT_EQ(manifest->vocabulary_size, 524U);
   EXPECT_EQ(manifest->context_tokens, 512U);
   EXPECT_EQ(manifest->kv[1], (shard::LayerKv{1, 32, 32}));
-  EXPECT_THAT(manifest->quantization, HasSubstr("f32"));
+  EXPECT_THAT(manifest->quantization, HasSubstr("i8"));
   const auto verified = shard::verify(target(), *manifest);
   EXPECT_TRUE(verified) << verified.error().message();
   EXPECT_TRUE(text::Tokenizer::load(target() / "tokenizer.json"));
@@ -220,8 +222,10 @@ TEST_F(CompilePackageTest, AnInterruptionInAnyPhaseLeavesNothing) {
   ASSERT_GE(never.phases.size(), 3U);
   for (const std::string& phase : never.phases) {
     InterruptedAt progress(phase);
-    expect_refused(compile_package(gguf, target(), {1, 1ULL << 30}, progress),
-                   ErrorCode::kCancelled, {}, left);
+    CompileOptions options = {1, 1ULL << 30};
+    options.resume = false;
+    expect_refused(compile_package(gguf, target(), options, progress), ErrorCode::kCancelled, {},
+                   left);
   }
   for (const char* phase : {"files", "hashing"}) {
     InterruptedAt progress(phase);
@@ -232,6 +236,87 @@ TEST_F(CompilePackageTest, AnInterruptionInAnyPhaseLeavesNothing) {
   expect_refused(compile_package(ir, ir, {1, 1ULL << 30}, in_place), ErrorCode::kCancelled, {},
                  left);
   EXPECT_FALSE(fs::exists(ir / "paceline.json"));
+}
+
+/// Every file of a directory with its bytes.
+std::map<std::string, std::string> contents(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    files[entry.path().filename().string()] = {std::istreambuf_iterator<char>(file), {}};
+  }
+  return files;
+}
+
+/// Keeps what it is told.
+class Listening final : public Progress {
+ public:
+  bool update(std::string_view, std::uint64_t, std::uint64_t) override { return true; }
+  void note(std::string_view message) override { notes += std::string(message) + "\n"; }
+  std::string notes;
+};
+
+TEST_F(CompilePackageTest, AnInterruptedCompileGoesOnToTheSameBytes) {
+  const fs::path gguf = make_gguf();
+  ASSERT_TRUE(compile(gguf, target()));
+  const auto expected = contents(target());
+  for (const char* phase : {"weights", "graph", "self-test", "hashing"}) {
+    fs::remove_all(target());
+    InterruptedAt progress(phase);
+    const auto cancelled = compile_package(gguf, target(), {1, 1ULL << 30}, progress);
+    expect_refused(cancelled, ErrorCode::kCancelled, {"package.partial keeps what was done"},
+                   {"package.partial", "small.gguf"});
+    Listening listening;
+    const auto resumed = compile_package(gguf, target(), {1, 1ULL << 30}, listening);
+    ASSERT_TRUE(resumed) << resumed.error().message();
+    EXPECT_THAT(listening.notes, HasSubstr("going on with an interrupted compile"));
+    EXPECT_TRUE(contents(target()) == expected) << phase;
+    EXPECT_EQ(names_in(root_), (std::set<std::string>{"package", "small.gguf"}));
+  }
+}
+
+TEST_F(CompilePackageTest, WhatWasKeptIsNotTakenForAnotherSource) {
+  const fs::path gguf = make_gguf();
+  InterruptedAt progress("self-test");
+  ASSERT_FALSE(compile_package(gguf, target(), {1, 1ULL << 30}, progress));
+  fs::last_write_time(gguf, fs::last_write_time(gguf) + std::chrono::seconds(1));
+  Listening listening;
+  ASSERT_TRUE(compile_package(gguf, target(), {1, 1ULL << 30}, listening));
+  EXPECT_THAT(listening.notes, Not(HasSubstr("going on")));
+  // Nor for an IR, whose files are links: what was kept goes, and nothing is written into them.
+  fs::remove_all(target());
+  InterruptedAt again("self-test");
+  ASSERT_FALSE(compile_package(gguf, target(), {1, 1ULL << 30}, again));
+  const fs::path ir = make_ir();
+  const auto before = contents(ir);
+  ASSERT_TRUE(compile(ir, target()));
+  EXPECT_TRUE(contents(ir) == before);
+  EXPECT_FALSE(fs::exists(root_ / "package.partial"));
+}
+
+TEST_F(CompilePackageTest, LinksThatAKilledCompileLeftAreNeverWrittenTo) {
+  const fs::path ir = make_ir();
+  const auto before = contents(ir);
+  fs::create_directories(root_ / "package.partial");
+  fs::create_hard_link(ir / "openvino_model.bin", root_ / "package.partial/openvino_model.bin");
+  ASSERT_TRUE(compile(make_gguf(), target()));
+  EXPECT_TRUE(contents(ir) == before);
+}
+
+TEST_F(CompilePackageTest, FloatsAreQuantizedUnlessToldOtherwise) {
+  const auto report = compile(make_gguf(), target());  // F32
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_THAT(report->manifest.quantization, HasSubstr("i4 group 64"));
+  const StoredWeight& weight = report->weights.at("model.layers.0.mlp.up_proj.weight");
+  EXPECT_GT(weight.errors.relative(), 0.02);
+  EXPECT_LT(weight.errors.relative(), 0.12);
+  fs::remove_all(target());
+  CompileOptions options = {1, 1ULL << 30};
+  options.weights.weights = WeightKind::kF32;
+  NoProgress progress;
+  const auto exact = compile_package(root_ / "small.gguf", target(), options, progress);
+  ASSERT_TRUE(exact) << exact.error().message();
+  EXPECT_THAT(exact->manifest.quantization, HasSubstr("f32 100 %"));
 }
 
 }  // namespace

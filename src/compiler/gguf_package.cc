@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "compiler/ir_directory.h"
 #include "model/gguf.h"
@@ -51,16 +52,17 @@ Status write_text_files(const model::Vocabulary& vocabulary, const fs::path& dir
 
 }  // namespace
 
-Result<shard::ModelFacts> fill_from_gguf(const fs::path& source, const fs::path& directory,
-                                         Progress& progress) {
+Result<FilledPackage> fill_from_gguf(const fs::path& source, const fs::path& directory,
+                                     Progress& progress, const WriteOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const auto gguf, model::GgufFile::open(source));
   PACELINE_ASSIGN_OR_RETURN(const auto config, gguf->decoder_config());
   PACELINE_ASSIGN_OR_RETURN(const auto vocabulary, gguf->vocabulary());
   if (auto written = write_text_files(vocabulary, directory); !written) {
     return fail(written.error().with_context(source.string()));
   }
-  PACELINE_RETURN_IF_ERROR(build_ir_directory(*gguf, config, directory, progress));
-  return shard::ModelFacts{config.name, config.architecture, "gguf"};
+  PACELINE_ASSIGN_OR_RETURN(auto weights,
+                            build_ir_directory(*gguf, config, directory, progress, options));
+  return FilledPackage{{config.name, config.architecture, "gguf"}, std::move(weights)};
 }
 
 }  // namespace paceline::compiler

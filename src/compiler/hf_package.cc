@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/json.h"
 #include "compiler/config_json.h"
@@ -53,8 +54,8 @@ bool is_hf_directory(const fs::path& source) {
          has_file(source / "model.safetensors.index.json");
 }
 
-Result<shard::ModelFacts> fill_from_hf(const fs::path& source, const fs::path& directory,
-                                       Progress& progress) {
+Result<FilledPackage> fill_from_hf(const fs::path& source, const fs::path& directory,
+                                   Progress& progress, const WriteOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(auto config, model::read_hf_config(source));
   PACELINE_ASSIGN_OR_RETURN(const auto tensors, model::SafetensorsModel::open(source));
   PACELINE_ASSIGN_OR_RETURN(const auto text, write_hf_text(source, config.architecture, directory));
@@ -64,8 +65,9 @@ Result<shard::ModelFacts> fill_from_hf(const fs::path& source, const fs::path& d
     ends.push_back(*text.eos_id);
   }
   PACELINE_RETURN_IF_ERROR(keep_configs(source, config, directory));
-  PACELINE_RETURN_IF_ERROR(build_ir_directory(*tensors, config, directory, progress));
-  return shard::ModelFacts{config.name, config.architecture, "safetensors"};
+  PACELINE_ASSIGN_OR_RETURN(auto weights,
+                            build_ir_directory(*tensors, config, directory, progress, options));
+  return FilledPackage{{config.name, config.architecture, "safetensors"}, std::move(weights)};
 }
 
 }  // namespace paceline::compiler

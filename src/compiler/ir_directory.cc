@@ -16,16 +16,23 @@ namespace paceline::compiler {
 
 using model::DecoderConfig;
 
-Status build_ir_directory(const model::TensorSource& source, const DecoderConfig& config,
-                          const std::filesystem::path& directory, Progress& progress) {
-  const std::filesystem::path bin_path = directory / "openvino_model.bin";
+Result<StoredWeights> build_ir_directory(const model::TensorSource& source,
+                                         const DecoderConfig& config,
+                                         const std::filesystem::path& directory, Progress& progress,
+                                         const WriteOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const TensorPlan plan, plan_tensors(source, config));
-  PACELINE_ASSIGN_OR_RETURN(BinFile bin, BinFile::create(bin_path));
-  PACELINE_ASSIGN_OR_RETURN(StoredWeights weights, write_weights(source, plan, bin, progress));
+  const std::filesystem::path bin_path = directory / "openvino_model.bin";
+  PACELINE_ASSIGN_OR_RETURN(
+      BinFile bin, options.journal.empty() ? BinFile::create(bin_path) : BinFile::open(bin_path));
+  WriteOptions complete = options;
+  complete.fp8_block_rows = config.fp8_block_rows;
+  complete.fp8_block_columns = config.fp8_block_columns;
+  PACELINE_ASSIGN_OR_RETURN(StoredWeights weights,
+                            write_weights(source, plan, bin, progress, complete));
   if (!progress.update("graph", 0, 0)) {
     return fail(ErrorCode::kCancelled, "cancelled before the graph was built");
   }
-  WeightBinder binder(std::move(weights));
+  WeightBinder binder(weights);
   PACELINE_ASSIGN_OR_RETURN(const auto graph, build_decoder(config, binder));
   PACELINE_RETURN_IF_ERROR(
       write_ir_xml(graph, binder.offsets(), bin, directory / "openvino_model.xml"));
@@ -34,7 +41,9 @@ Status build_ir_directory(const model::TensorSource& source, const DecoderConfig
     return system::write_file_atomically(directory / name, text);
   };
   PACELINE_RETURN_IF_ERROR(write_unless_there("config.json", config_json(config)));
-  return write_unless_there("generation_config.json", generation_config_json(config));
+  PACELINE_RETURN_IF_ERROR(
+      write_unless_there("generation_config.json", generation_config_json(config)));
+  return weights;
 }
 
 }  // namespace paceline::compiler

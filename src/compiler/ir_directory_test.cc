@@ -36,7 +36,7 @@ class IrDirectoryTest : public testing::Test {
     fs::remove_all(directory_);
     fs::create_directories(directory_);
     NoProgress progress;
-    const Status built =
+    const auto built =
         build_ir_directory(file, file.decoder_config().value(), directory_, progress);
     ASSERT_TRUE(built) << built.error().message();
   }
@@ -230,11 +230,11 @@ TEST_F(IrDirectoryTest, ErrorsOfTheSourceAndOfTheTargetAreSaid) {
   writer.tensors().pop_back();
   const auto file = model::GgufFile::from_memory("short.gguf", writer.finish()).value();
   const auto config = file->decoder_config().value();
-  const Status missing = build_ir_directory(*file, config, directory_, progress);
+  const auto missing = build_ir_directory(*file, config, directory_, progress);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().message(), "short.gguf: tensor \"output_norm.weight\": is missing");
   const auto whole = open_small_llama({});
-  const Status nowhere = build_ir_directory(*whole, config, directory_ / "none", progress);
+  const auto nowhere = build_ir_directory(*whole, config, directory_ / "none", progress);
   ASSERT_FALSE(nowhere);
   EXPECT_NE(nowhere.error().message().find("none/openvino_model.bin: cannot create"),
             std::string::npos);

@@ -10,6 +10,7 @@
 #include <openvino/runtime/core.hpp>
 
 #include "system/files.h"
+#include "system/memory.h"
 
 namespace paceline::compiler {
 namespace {
@@ -18,6 +19,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxConfigBytes = 16ULL << 20;
 /// Kinds of storage below this share are left out of the summary.
 constexpr double kNotablePercent = 2.0;
+/// A longer last dimension is a row.
+constexpr std::size_t kLargestGroup = 128;
 
 void add_pieces(const cut::ByteExtents& extents, const shard::Parts& parts,
                 std::vector<shard::Piece>& pieces) {
@@ -52,8 +55,10 @@ std::string describe_quantization(const ov::Model& model) {
     if (!constant || constant->get_shape().size() < 2) continue;
     const ov::Shape& shape = constant->get_shape();
     std::string kind = constant->get_element_type().get_type_name();
-    if (shape.size() == 3 && !constant->get_element_type().is_real() && shape[2] > 1) {
-      kind += fmt::format(" group {}", shape[2]);
+    // [rows, groups, group], of a stack of experts [experts, rows, groups, group].
+    const bool is_grouped = shape.size() >= 3 && shape.back() > 1 && shape.back() <= kLargestGroup;
+    if (is_grouped && !constant->get_element_type().is_real()) {
+      kind += fmt::format(" group {}", shape.back());
     }
     bytes_by_kind[kind] += constant->get_byte_size();
     all_bytes += constant->get_byte_size();
@@ -87,7 +92,10 @@ Result<DecoderPackage> DecoderPackage::open(const fs::path& directory) {
 
 Result<cut::SelfTestReport> DecoderPackage::self_test(const cut::SelfTestOptions& options) const {
   ov::Core core;
-  return cut::self_test(core, analysis_, options);
+  cut::SelfTestOptions tidy = options;
+  // Else the pages of every layer that was tested would stay, and count as this process's.
+  tidy.after_model = [this] { system::release_memory(ir_.weight_bytes()); };
+  return cut::self_test(core, analysis_, tidy);
 }
 
 Result<shard::Manifest> DecoderPackage::describe(const shard::ModelFacts& facts) const {

@@ -13,6 +13,8 @@ class Progress {
   /// e.g. "weights". False asks for an end: the work returns kCancelled.
   virtual bool update(std::string_view phase, std::uint64_t done_bytes,
                       std::uint64_t total_bytes) = 0;
+  /// One line that the user should know.
+  virtual void note(std::string_view) {}
 };
 
 /// Where nobody looks.

@@ -35,7 +35,7 @@ struct QuantOptions {
 enum class QuantStatus {
   kDone,
   kNotFinite,  ///< a value is infinite or NaN
-  kTooLarge,   ///< a scale is beyond an f16: a value above some 480,000 (of int8, 8,000,000)
+  kTooLarge,   ///< a scale is beyond an f16: a value above some 500,000 (of int8, 8,000,000)
 };
 
 /// Room for the result; `zero_points` is used of kInt4Asymmetric alone.

@@ -64,7 +64,8 @@ inline Coding coding_of(QuantKind kind, const Batch& batch) {
     return {all(-8.0F), all(7.0F), Floats{}, extreme / -8.0F, !any(odd)};
   }
   const Floats scale = (high - low) / 15.0F;
-  const Floats zero_point = scale > 0.0F ? rounded(-low / scale) : Floats{};
+  // Above 15 it would be only where the scale is subnormal and so is rounded down by much.
+  const Floats zero_point = scale > 0.0F ? smallest(rounded(-low / scale), all(15.0F)) : Floats{};
   return {-zero_point, 15.0F - zero_point, zero_point, scale, !any(odd)};
 }
 

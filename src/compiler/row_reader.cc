@@ -14,9 +14,6 @@ namespace {
 using model::TensorInfo;
 using model::TensorType;
 
-/// FP8 scales are for blocks of this many rows and columns.
-constexpr std::uint64_t kFactorBlock = 128;
-
 std::uint64_t count_of(const std::vector<std::uint64_t>& shape) {
   std::uint64_t count = 1;
   for (const std::uint64_t dimension : shape) count *= dimension;
@@ -33,7 +30,9 @@ Result<std::vector<float>> read_floats(const model::TensorSource& source,
   return values;
 }
 
-std::uint64_t blocks_of(std::uint64_t length) { return (length + kFactorBlock - 1) / kFactorBlock; }
+std::uint64_t blocks_of(std::uint64_t length, std::uint64_t block) {
+  return block == 0 ? 0 : (length + block - 1) / block;
+}
 
 void widen(TensorType type, std::span<const std::byte> bytes, std::span<float> values) {
   if (type == TensorType::kF16) return widen_half(bytes.data(), values);
@@ -44,10 +43,9 @@ void widen(TensorType type, std::span<const std::byte> bytes, std::span<float> v
 }  // namespace
 
 Result<RowReader> RowReader::create(const model::TensorSource& source, const PlannedTensor& tensor,
-                                    std::uint64_t rows, std::uint64_t columns) {
+                                    RowsAndColumns shape, RowsAndColumns fp8_block) {
   RowReader reader(source, tensor);
-  reader.rows_ = rows;
-  reader.columns_ = columns;
+  reader.shape_ = shape;
   const TensorType type = tensor.pieces[0].source->type;
   std::uint64_t piece_rows = 0;
   for (const TensorPiece& piece : tensor.pieces) {
@@ -58,37 +56,37 @@ Result<RowReader> RowReader::create(const model::TensorSource& source, const Pla
                   model::to_string(type), model::in_quotes(tensor.pieces[0].source->name));
     }
     piece_rows += piece.rows;
-    PACELINE_RETURN_IF_ERROR(reader.add_factors(piece));
+    PACELINE_RETURN_IF_ERROR(reader.add_factors(piece, fp8_block));
   }
   const bool in_blocks = model::is_quantized(type);
   // A vector in blocks is one row, so it cannot be joined of parts.
   PACELINE_CHECK(in_blocks && tensor.shape.size() == 1 ? tensor.pieces.size() == 1
-                                                       : piece_rows == rows);
-  reader.row_bytes_ = columns / model::block_elements(type) * model::block_bytes(type);
+                                                       : piece_rows == shape.rows);
+  reader.row_bytes_ = shape.columns / model::block_elements(type) * model::block_bytes(type);
   return reader;
 }
 
-Status RowReader::add_factors(const TensorPiece& piece) {
+Status RowReader::add_factors(const TensorPiece& piece, RowsAndColumns fp8_block) {
   Factors& factors = factors_.emplace_back();
   if (piece.scale == nullptr) return {};
   const TensorInfo& scale = *piece.scale;
-  const std::uint64_t rows = count_of(piece.source->shape) / columns_;
+  const std::uint64_t rows = count_of(piece.source->shape) / shape_.columns;
   const std::uint64_t count = count_of(scale.shape);
-  factors.across = 1;
-  factors.block_columns = columns_;
+  const std::uint64_t down = blocks_of(rows, fp8_block.rows);
+  const std::uint64_t across = blocks_of(shape_.columns, fp8_block.columns);
+  factors.block_columns = shape_.columns;
   if (count == 1) {
     factors.block_rows = rows;
   } else if (count == rows) {
     factors.block_rows = 1;
-  } else if (scale.shape.size() == 2 && scale.shape[0] == blocks_of(rows) &&
-             scale.shape[1] == blocks_of(columns_)) {
-    factors.block_rows = factors.block_columns = kFactorBlock;
-    factors.across = scale.shape[1];
+  } else if (scale.shape == std::vector<std::uint64_t>{down, across}) {
+    factors.block_rows = fp8_block.rows;
+    factors.block_columns = fp8_block.columns;
+    factors.across = across;
   } else {
     return fail(ErrorCode::kDataLoss,
                 "tensor {}: has the shape {}, expected one factor, {} or {} x {} of them",
-                model::in_quotes(scale.name), fmt::join(scale.shape, " x "), rows, blocks_of(rows),
-                blocks_of(columns_));
+                model::in_quotes(scale.name), fmt::join(scale.shape, " x "), rows, down, across);
   }
   PACELINE_ASSIGN_OR_RETURN(factors.values, read_floats(*source_, scale));
   return {};
@@ -126,13 +124,13 @@ Status RowReader::read(std::uint64_t first, std::span<std::byte> rows) const {
 void RowReader::to_floats(std::uint64_t first, std::span<const std::byte> rows,
                           std::span<float> values) const {
   widen(tensor_->pieces[0].source->type, rows, values);
-  for (std::uint64_t i = 0; i * columns_ < values.size(); ++i) {
+  for (std::uint64_t i = 0; i * shape_.columns < values.size(); ++i) {
     const Place at = place(first + i);
     const Factors& factors = factors_[at.piece];
     if (factors.values.empty()) continue;
     const float* const line = factors.values.data() + at.row / factors.block_rows * factors.across;
-    float* const row = values.data() + i * columns_;
-    for (std::uint64_t column = 0; column < columns_; ++column) {
+    float* const row = values.data() + i * shape_.columns;
+    for (std::uint64_t column = 0; column < shape_.columns; ++column) {
       row[column] *= line[column / factors.block_columns];
     }
   }

@@ -13,18 +13,24 @@
 
 namespace paceline::compiler {
 
+struct RowsAndColumns {
+  std::uint64_t rows = 0;
+  std::uint64_t columns = 0;
+};
+
 /// Lifecycle: create, then read. Thread-safe. Keeps pointers to source and plan.
 class RowReader {
  public:
-  /// `rows` and `columns` as the tensor's encoding has them (elements of a vector are rows, unless
-  /// they are stored in blocks). Reads FP8 scales. kUnimplemented where the pieces are of several
-  /// types; kDataLoss where a scale has another shape than its tensor asks for.
+  /// `shape` as the tensor's encoding has it (elements of a vector are rows, unless they are stored
+  /// in blocks), `fp8_block` as the configuration has it (0: none). Reads FP8 scales.
+  /// kUnimplemented where the pieces are of several types; kDataLoss where a scale has another
+  /// shape than its tensor asks for.
   static Result<RowReader> create(const model::TensorSource& source, const PlannedTensor& tensor,
-                                  std::uint64_t rows, std::uint64_t columns);
+                                  RowsAndColumns shape, RowsAndColumns fp8_block = {});
 
   /// Stored bytes of a row.
   std::uint64_t row_bytes() const { return row_bytes_; }
-  std::uint64_t source_bytes() const { return rows_ * row_bytes_; }
+  std::uint64_t source_bytes() const { return shape_.rows * row_bytes_; }
 
   /// Stored rows [first, first + rows.size() / row_bytes()).
   Status read(std::uint64_t first, std::span<std::byte> rows) const;
@@ -48,13 +54,12 @@ class RowReader {
 
   RowReader(const model::TensorSource& source, const PlannedTensor& tensor)
       : source_(&source), tensor_(&tensor) {}
-  Status add_factors(const TensorPiece& piece);
+  Status add_factors(const TensorPiece& piece, RowsAndColumns fp8_block);
   Place place(std::uint64_t row) const;
 
   const model::TensorSource* source_;
   const PlannedTensor* tensor_;
-  std::uint64_t rows_ = 0;
-  std::uint64_t columns_ = 0;
+  RowsAndColumns shape_;
   std::uint64_t row_bytes_ = 0;
   std::vector<Factors> factors_;  ///< by piece
 };

@@ -36,7 +36,7 @@ TEST(RowReaderTest, EveryTypeIsReadFromAnyRow) {
     MemorySource source;
     source.add_random("w", type, {10, 256});
     const PlannedTensor tensor = source.whole("w", "w");
-    const auto reader = RowReader::create(source, tensor, 10, 256);
+    const auto reader = RowReader::create(source, tensor, {10, 256});
     ASSERT_TRUE(reader) << reader.error().message();
     EXPECT_EQ(reader->source_bytes(), source.tensors()[0].size_bytes);
     EXPECT_EQ(rows_of(*reader, 3, 4, 256), expected_rows(source.values_of("w"), 256, {3, 4, 5, 6}))
@@ -48,7 +48,7 @@ TEST(RowReaderTest, RowsOfHeadsComeInTheirNewOrder) {
   MemorySource source;
   source.add_random("w", TensorType::kF16, {16, 32});
   const PlannedTensor tensor = source.whole("w", "w", {8, 8});
-  const auto reader = RowReader::create(source, tensor, 16, 32);
+  const auto reader = RowReader::create(source, tensor, {16, 32});
   ASSERT_TRUE(reader);
   EXPECT_EQ(rows_of(*reader, 6, 5, 32),
             expected_rows(source.values_of("w"), 32, {5, 7, 8, 10, 12}));
@@ -60,7 +60,7 @@ TEST(RowReaderTest, PiecesLieOneBelowTheOther) {
   source.add_random("b", TensorType::kF32, {4, 32}, 2);
   const PlannedTensor tensor = {
       "w", {5, 32}, {{source.find("b").value(), 1, 2}, {source.find("a").value(), 3, 3}}};
-  const auto reader = RowReader::create(source, tensor, 5, 32);
+  const auto reader = RowReader::create(source, tensor, {5, 32});
   ASSERT_TRUE(reader);
   auto expected = expected_rows(source.values_of("b"), 32, {1, 2});
   const auto below = expected_rows(source.values_of("a"), 32, {3, 4, 5});
@@ -73,7 +73,7 @@ TEST(RowReaderTest, ElementsOfAVectorAreRowsOfOne) {
   MemorySource source;
   source.add_random("bias", TensorType::kF32, {12});
   const PlannedTensor tensor = {"b", {4}, {{source.find("bias").value(), 5, 4}}};
-  const auto reader = RowReader::create(source, tensor, 4, 1);
+  const auto reader = RowReader::create(source, tensor, {4, 1});
   ASSERT_TRUE(reader);
   EXPECT_EQ(rows_of(*reader, 0, 4, 1), expected_rows(source.values_of("bias"), 1, {5, 6, 7, 8}));
 }
@@ -84,7 +84,7 @@ TEST(RowReaderTest, PiecesOfSeveralTypesAreRefused) {
   source.add_random("b", TensorType::kF16, {4, 32});
   const PlannedTensor tensor = {
       "w", {10, 32}, {{source.find("a").value(), 0, 6}, {source.find("b").value(), 0, 4}}};
-  const auto reader = RowReader::create(source, tensor, 10, 32);
+  const auto reader = RowReader::create(source, tensor, {10, 32});
   ASSERT_FALSE(reader);
   EXPECT_EQ(reader.error().code(), ErrorCode::kUnimplemented);
   EXPECT_THAT(reader.error().message(), HasSubstr("\"b\": is F16, expected F32"));
@@ -102,7 +102,8 @@ Result<std::vector<float>> scaled_ones(std::vector<std::uint64_t> shape,
   source.add("s", TensorType::kF32, std::move(shape), floats(scales));
   const PlannedTensor tensor = {
       "w", {170, 260}, {{source.find("w").value(), 130, 170, source.find("s").value()}}};
-  PACELINE_ASSIGN_OR_RETURN(const auto reader, RowReader::create(source, tensor, 170, 260));
+  PACELINE_ASSIGN_OR_RETURN(const auto reader,
+                            RowReader::create(source, tensor, {170, 260}, {128, 64}));
   return rows_of(reader, 0, 170, 260);
 }
 
@@ -117,11 +118,13 @@ TEST(RowReaderTest, ScalesOfFp8AreForAllForRowsOrForBlocks) {
       ASSERT_EQ(values[i], static_cast<float>(130 + i / 260));
     }
   }
-  const auto values = scaled_ones({3, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8}).value();
+  std::vector<float> by_block(15);
+  for (std::size_t i = 0; i < by_block.size(); ++i) by_block[i] = static_cast<float>(i);
+  const auto values = scaled_ones({3, 5}, by_block).value();
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t row = 130 + i / 260;
     const std::size_t column = i % 260;
-    ASSERT_EQ(values[i], static_cast<float>(row / 128 * 3 + column / 128)) << i;
+    ASSERT_EQ(values[i], static_cast<float>(row / 128 * 5 + column / 64)) << i;
   }
 }
 

@@ -44,7 +44,7 @@ class SmolLm2Test : public testing::Test {
     const auto config = source_->decoder_config();
     ASSERT_TRUE(config) << config.error().message();
     NoProgress progress;
-    const Status built = build_ir_directory(*source_, *config, directory_, progress);
+    const auto built = build_ir_directory(*source_, *config, directory_, progress);
     ASSERT_TRUE(built) << built.error().message();
   }
   void TearDown() override { fs::remove_all(directory_); }

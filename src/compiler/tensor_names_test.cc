@@ -106,7 +106,8 @@ TEST(TensorNamesTest, AModelThatSeesHasOtherPartsThatAreLeftOut) {
     source.add("vision_tower.encoder.weight", {4});
     EXPECT_EQ(error_of(source, config), "no error");
     source.add("audio_tower.encoder.weight", {4});
-    EXPECT_THAT(error_of(source, config), HasSubstr("\"audio_tower.encoder.weight\": has no place"));
+    EXPECT_THAT(error_of(source, config),
+                HasSubstr("\"audio_tower.encoder.weight\": has no place"));
   }
   NamedTensors plain("gemma3");
   plain.add("vision_tower.encoder.weight", {4});

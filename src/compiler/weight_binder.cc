@@ -53,7 +53,14 @@ WeightBinder::WeightBinder(StoredWeights weights) : weights_(std::move(weights))
     largest = std::max(largest, byte_size(weight.values));
     largest = std::max(largest, byte_size(weight.scales));
   }
-  zeros_ = zero_pages(largest);
+  region_ = zero_pages(largest);
+}
+
+WeightBinder::WeightBinder(StoredWeights weights, system::MappedFile file)
+    : weights_(std::move(weights)) {
+  const auto shared = std::make_shared<system::MappedFile>(std::move(file));
+  file_ = shared->bytes().data();
+  region_ = shared;
 }
 
 const StoredWeight& WeightBinder::stored(const std::string& name) const {
@@ -64,7 +71,8 @@ const StoredWeight& WeightBinder::stored(const std::string& name) const {
 
 std::shared_ptr<op::v0::Constant> WeightBinder::constant(const StoredConstant& stored,
                                                          const std::string& friendly_name) {
-  auto node = std::make_shared<op::v0::Constant>(stored.type, stored.shape, zeros_.get(), zeros_);
+  const void* data = file_ == nullptr ? region_.get() : file_ + stored.offset;
+  auto node = std::make_shared<op::v0::Constant>(stored.type, stored.shape, data, region_);
   node->set_friendly_name(friendly_name);
   offsets_.emplace(friendly_name, stored.offset);
   return node;

@@ -14,6 +14,7 @@
 #include <openvino/op/constant.hpp>
 
 #include "compiler/stored_weight.h"
+#include "system/files.h"
 
 namespace paceline::compiler {
 
@@ -21,6 +22,8 @@ namespace paceline::compiler {
 class WeightBinder {
  public:
   explicit WeightBinder(StoredWeights weights);
+  /// For a graph that is run as it is: constants are views of `file`, the flushed .bin.
+  WeightBinder(StoredWeights weights, system::MappedFile file);
 
   /// A matrix [rows, columns], or a stack [experts, rows, columns], in f32; the same nodes each
   /// time, so that a tied head shares them. Asking for what was not stored is a bug of ours.
@@ -38,7 +41,8 @@ class WeightBinder {
                                                  const std::string& friendly_name);
 
   StoredWeights weights_;
-  std::shared_ptr<void> zeros_;  ///< shared: each constant holds it
+  std::shared_ptr<void> region_;  ///< zeros or the file; shared: each constant holds it
+  const std::byte* file_ = nullptr;
   std::map<std::string, ov::Output<ov::Node>> matrices_;
   std::map<std::string, std::uint64_t> offsets_;
 };

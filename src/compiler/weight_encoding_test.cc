@@ -189,7 +189,8 @@ TEST(WeightEncodingTest, QuantizedFloatsAreNearThem) {
     double bound;
   } kKinds[] = {{WeightKind::kInt8, ov::element::i8, kColumns, 0.005},
                 {WeightKind::kInt4, ov::element::i4, 128, 0.13},
-                {WeightKind::kInt4Asymmetric, ov::element::u4, 128, 0.07},
+                // Clipped by the search, a value is up to a step of 2 / 15 off.
+                {WeightKind::kInt4Asymmetric, ov::element::u4, 128, 0.14},
                 {WeightKind::kF16, ov::element::f16, 0, 0x1p-11},
                 {WeightKind::kBF16, ov::element::bf16, 0, 0},
                 {WeightKind::kF32, ov::element::f32, 0, 0}};

@@ -1,6 +1,7 @@
 #include "compiler/weight_layout.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
@@ -69,14 +70,15 @@ std::string WeightLayout::describe() const {
 }
 
 Result<WeightLayout> lay_out_weights(const model::TensorSource& source, const TensorPlan& plan,
-                                     const WeightOptions& options,
-                                     const std::set<std::string>& plain, BinFile& bin) {
+                                     const LayoutOptions& options, BinFile& bin) {
   WeightLayout layout;
+  const WeightOptions& weights = options.weights;
   for (const PlannedTensor& tensor : plan.tensors) {
-    WeightEncoding encoding = choose_encoding(tensor, kind_of(tensor, options), options);
-    if (plain.contains(tensor.name)) encoding = as_f32(encoding);
-    PACELINE_ASSIGN_OR_RETURN(auto reader,
-                              RowReader::create(source, tensor, encoding.rows, encoding.columns));
+    WeightEncoding encoding = choose_encoding(tensor, kind_of(tensor, weights), weights);
+    if (options.plain.contains(tensor.name)) encoding = as_f32(encoding);
+    PACELINE_ASSIGN_OR_RETURN(
+        auto reader,
+        RowReader::create(source, tensor, {encoding.rows, encoding.columns}, options.fp8_block));
     WeightJob job = {&tensor, std::move(reader), reserve(encoding, tensor.shape.size() == 1, bin),
                      0, layout.blocks};
     job.weight.source_bytes = job.reader.source_bytes();
@@ -86,6 +88,24 @@ Result<WeightLayout> lay_out_weights(const model::TensorSource& source, const Te
     layout.jobs.push_back(std::move(job));
   }
   return layout;
+}
+
+std::vector<std::string> remarks_on(const WeightLayout& layout, const WeightOptions& options) {
+  std::map<std::uint64_t, std::uint64_t> groups;  // by columns; 0: int8
+  for (const WeightJob& job : layout.jobs) {
+    const WeightKind kind = kind_of(*job.tensor, options);
+    if (kind != WeightKind::kInt4 && kind != WeightKind::kInt4Asymmetric) continue;
+    const std::uint64_t columns = job.weight.encoding.columns;
+    groups[columns] = group_for(columns, options.group);
+  }
+  std::vector<std::string> remarks;
+  for (const auto& [columns, group] : groups) {
+    if (group == options.group) continue;
+    const std::string form = group == 0 ? "int8" : fmt::format("groups of {}", group);
+    remarks.push_back(fmt::format("matrices of {} columns, which {} does not divide, are in {}",
+                                  columns, options.group, form));
+  }
+  return remarks;
 }
 
 }  // namespace paceline::compiler

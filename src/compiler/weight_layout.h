@@ -47,10 +47,18 @@ struct WeightLayout {
   std::string describe() const;
 };
 
-/// Reserves the regions in `bin`. `plain` names tensors that are f32 whatever the options, because
-/// their scales do not fit. Keeps pointers to `source` and `plan`.
+struct LayoutOptions {
+  WeightOptions weights;  ///< resolved
+  RowsAndColumns fp8_block;
+  /// Tensors that are f32 whatever the options, because their scales do not fit.
+  std::set<std::string> plain = {};
+};
+
+/// Reserves the regions in `bin`. Keeps pointers to `source` and `plan`.
 Result<WeightLayout> lay_out_weights(const model::TensorSource& source, const TensorPlan& plan,
-                                     const WeightOptions& options,
-                                     const std::set<std::string>& plain, BinFile& bin);
+                                     const LayoutOptions& options, BinFile& bin);
+
+/// What the user should know: columns that the wanted group does not divide, and what was done.
+std::vector<std::string> remarks_on(const WeightLayout& layout, const WeightOptions& options);
 
 }  // namespace paceline::compiler

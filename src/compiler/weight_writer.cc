@@ -147,7 +147,12 @@ Status WeightWriter::open_journal() {
 Status WeightWriter::run() {
   PACELINE_RETURN_IF_ERROR(open_journal());
   // Bytes of other work would stay in the gaps between regions.
-  if (!journal_ || journal_->recorded() == 0) PACELINE_RETURN_IF_ERROR(bin_.clear());
+  const std::uint64_t recorded = journal_ ? journal_->recorded() : 0;
+  if (recorded == 0) PACELINE_RETURN_IF_ERROR(bin_.clear());
+  if (recorded != 0) {
+    progress_.note(fmt::format("going on with an interrupted compile: {} of {} blocks are there",
+                               recorded, layout_.blocks));
+  }
   facts_.assign(layout_.blocks, {});
   return shard::for_each_index(layout_.blocks, threads(),
                                [this](std::size_t index) { return do_block(index); });
@@ -309,20 +314,23 @@ Status check_free_space(const std::filesystem::path& path, std::uint64_t needed)
   std::error_code code;
   const auto space = std::filesystem::space(path.parent_path(), code);
   if (code || space.available >= needed) return {};
-  return fail(ErrorCode::kResourceExhausted,
-              "{}: {:.2f} GB are free on its disk, expected {:.2f} GB for the weights",
-              path.string(), static_cast<double>(space.available) / 1e9,
-              static_cast<double>(needed) / 1e9);
+  return fail(
+      ErrorCode::kResourceExhausted,
+      "{}: No space left: {:.2f} GB are free on its disk, expected {:.2f} GB for the weights",
+      path.string(), static_cast<double>(space.available) / 1e9, static_cast<double>(needed) / 1e9);
 }
 
 Result<StoredWeights> write_weights(const model::TensorSource& source, const TensorPlan& plan,
                                     BinFile& bin, Progress& progress, const WriteOptions& options) {
-  const WeightOptions weights = resolved(options.weights, plan);
-  std::set<std::string> plain;
+  LayoutOptions how = {resolved(options.weights, plan),
+                       {options.fp8_block_rows, options.fp8_block_columns}};
   while (true) {
     bin.restart();
-    auto layout = lay_out_weights(source, plan, weights, plain, bin);
+    auto layout = lay_out_weights(source, plan, how, bin);
     if (!layout) return fail(layout.error().with_context(source.name()));
+    if (how.plain.empty()) {
+      for (const auto& remark : remarks_on(*layout, how.weights)) progress.note(remark);
+    }
     PACELINE_ASSIGN_OR_RETURN(const std::uint64_t there, bin.allocated_bytes());
     PACELINE_RETURN_IF_ERROR(
         check_free_space(bin.path(), bin.size() > there ? bin.size() - there : 0));
@@ -335,7 +343,7 @@ Result<StoredWeights> write_weights(const model::TensorSource& source, const Ten
     }
     // A block's scales are known when it is read. They fit in all files but artificial ones, so a
     // second pass is better than a look at all scales before the first.
-    plain.insert(misfits.begin(), misfits.end());
+    how.plain.insert(misfits.begin(), misfits.end());
   }
 }
 

@@ -21,7 +21,9 @@ struct WriteOptions {
   std::uint32_t jobs = 1;
   /// For all blocks under way; where it allows fewer threads than `jobs`, fewer are used.
   std::uint64_t memory_bytes = 256ULL << 20;
-  bool measure = false;  ///< the errors of kept tensors too
+  bool measure = false;              ///< the errors of kept tensors too
+  std::uint64_t fp8_block_rows = 0;  ///< as the configuration has them
+  std::uint64_t fp8_block_columns = 0;
   /// Where finished blocks are noted, and looked up; empty: nowhere.
   std::filesystem::path journal = {};
   /// What the source is (files, sizes, times), so that a journal of another one is not continued.

@@ -33,7 +33,7 @@ class WeightWriterTest : public testing::Test {
   fs::path bin_path() const { return directory_ / "w.bin"; }
   Result<StoredWeights> write(const model::GgufFile& file, Progress& progress) {
     PACELINE_ASSIGN_OR_RETURN(const auto config, file.decoder_config());
-    PACELINE_ASSIGN_OR_RETURN(const auto plan, plan_llama_tensors(file, config));
+    PACELINE_ASSIGN_OR_RETURN(const auto plan, plan_tensors(file, config));
     PACELINE_ASSIGN_OR_RETURN(BinFile bin, BinFile::create(bin_path()));
     return write_weights(file, plan, bin, progress);
   }
@@ -367,7 +367,7 @@ TEST_F(WeightWriterTest, AValueTooLargeForItsFormIsNamed) {
   const auto refused = write_weights(source, plan, bin, quiet_, options);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message(),
-            "memory: tensor \"w\": has a value of 1e+06 in row 2, too large for f16; try "
+            "memory: tensor \"w\": has a value of 1000000 in row 2, too large for f16; try "
             "--weights f32");
 }
 

@@ -59,7 +59,9 @@ Result<std::vector<ov::Tensor>> SelfTest::run_model(const std::shared_ptr<const 
     return fail(ErrorCode::kCancelled, "self-test: cancelled after {} of {} models", done_, total_);
   }
   done_ = std::min(done_ + 1, total_);
-  return run_stateful(core_, model, exact_properties(options_.threads), batch_, data);
+  auto outputs = run_stateful(core_, model, exact_properties(options_.threads), batch_, data);
+  if (options_.after_model) options_.after_model();
+  return outputs;
 }
 
 Status SelfTest::check_chain(const std::shared_ptr<const ov::Model>& uncut,

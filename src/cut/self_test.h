@@ -24,6 +24,8 @@ struct SelfTestOptions {
   /// Called before each model that is run, with the number done and that of all; false asks for an
   /// end: the self-test returns kCancelled. May be empty.
   std::function<bool(std::uint32_t, std::uint32_t)> progress = {};
+  /// Called after each model that was run and freed: a place to give memory back. May be empty.
+  std::function<void()> after_model = {};
   /// Makes the stages of the chains; empty: DecoderAnalysis::cut. Tests put wrong cuts here.
   std::function<Result<std::shared_ptr<ov::Model>>(LayerRange)> make_stage = {};
 };

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -192,10 +193,10 @@ class FullDisk(CompileCase):
 
 
 class Interruptions(CompileCase):
-    def interrupt_at(self, phase: str, number: signal.Signals) -> tuple[int, str]:
+    def interrupt_at(self, phase: str, number: signal.Signals, *flags) -> tuple[int, str]:
         """Signals a compile of SmolLM2 when it begins `phase`."""
         process = subprocess.Popen(
-            [testing.binary(), "compile", str(testing.smollm2_gguf()), "-o", str(self.target)],
+            [testing.binary(), "compile", str(testing.smollm2_gguf()), "-o", str(self.target), *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         seen = ""
@@ -214,15 +215,33 @@ class Interruptions(CompileCase):
         print(f"{number.name} at {phase}: ended after {time.monotonic() - begin:.1f} s")
         return process.returncode, rest
 
-    def test_ctrl_c_leaves_nothing(self):
+    def test_ctrl_c_leaves_nothing_where_that_is_asked_for(self):
         for phase in ("weights", "self-test", "hashing"):
             with self.subTest(phase):
-                code, rest = self.interrupt_at(phase, signal.SIGINT)
+                code, rest = self.interrupt_at(phase, signal.SIGINT, "--no-resume")
                 self.assertNotIn(code, (0, 2), rest)
                 lines = [line for line in rest.splitlines() if not re.match(r"[\w-]+ +\d+ %", line)]
                 self.assertEqual(len(lines), 1, rest)
                 self.assertRegex(lines[0], "interrupted|cancelled")
                 self.check_nothing_left()
+
+    def test_what_ctrl_c_or_a_kill_left_is_gone_on_with(self):
+        testing.run("compile", testing.smollm2_gguf(), "-o", self.target).check()
+        digest = (self.target / "paceline.json").read_bytes()
+        for phase, number in (("weights", signal.SIGINT), ("self-test", signal.SIGKILL)):
+            with self.subTest(phase):
+                shutil.rmtree(self.target)
+                code, rest = self.interrupt_at(phase, number)
+                self.assertNotEqual(code, 0)
+                self.assertFalse(self.target.exists())
+                if number == signal.SIGINT:
+                    self.assertIn("keeps what was done", rest)
+                outcome = testing.run("compile", testing.smollm2_gguf(), "-o", self.target)
+                outcome.check()
+                self.assertIn("going on with an interrupted compile", outcome.stderr.decode())
+                self.assertEqual((self.target / "paceline.json").read_bytes(), digest)
+                testing.run("verify", self.target).check()
+                self.check_nothing_left(self.target)
 
     def test_a_kill_leaves_no_half_package_and_the_next_compile_tidies_up(self):
         code, _ = self.interrupt_at("weights", signal.SIGKILL)
