@@ -90,7 +90,7 @@ TEST(TokenizerJsonTest, OlderGemmasKnowTheTabByItsByte) {
   vocabulary.token_types[static_cast<std::size_t>(two)] = 1;
   const Tokenizer tokenizer = tokenizer_of(vocabulary);
   EXPECT_EQ(tokenizer.encode("\t", false).value(), Ids{byte});
-  EXPECT_EQ(tokenizer.encode("\t\t\t", false).value(), (Ids{two, byte}));
+  EXPECT_EQ(tokenizer.encode("\t\t", false).value(), Ids{two}) << "merged";
   EXPECT_EQ(tokenizer.decode(Ids{byte, two}, false).value(), "\t\t\t");
 }
 
