@@ -19,6 +19,8 @@ ALLOWED = {
     "shard": {"base", "system"},
     "plan": {"base"},
     "kv": {"base"},
+    "spec": {"base"},
+    "sched": {"base", "kv", "spec"},
     "sampling": {"base"},
     "wire": {"base", "sampling"},
     "net": {"base", "wire"},
@@ -26,12 +28,13 @@ ALLOWED = {
     "compiler": {"base", "system", "model", "text", "shard", "cut"},
     "engine": {"base", "system", "shard", "cut"},
     "worker": {"base", "system", "shard", "sampling", "wire", "net", "engine"},
-    "coordinator": {"base", "system", "text", "shard", "plan", "kv", "sampling", "wire", "net"},
-    "cli": {"base", "system", "model", "text", "shard", "plan", "kv", "sampling", "wire", "net",
-            "cut", "compiler", "engine", "worker", "coordinator"},
+    "coordinator": {"base", "system", "text", "shard", "plan", "kv", "spec", "sched",
+                    "sampling", "wire", "net"},
+    "cli": {"base", "system", "model", "text", "shard", "plan", "kv", "spec", "sched", "sampling",
+            "wire", "net", "cut", "compiler", "engine", "worker", "coordinator"},
     "apps": {"cli"},
 }
-PURE = {"base", "plan", "kv", "sampling", "wire"}
+PURE = {"base", "plan", "kv", "spec", "sched", "sampling", "wire"}
 IMPURE_HEADERS = re.compile(
     r"^(thread|mutex|condition_variable|future|fstream|iostream|filesystem|sys/.*|unistd\.h|"
     r"fcntl\.h|netinet/.*|arpa/.*|time\.h|ctime|random)$")

@@ -104,7 +104,7 @@ TEST_P(ArchitecturesTest, SixteenBitWeightsGiveTheSame) {
 /// Other names, stacks, order of rows and norms: the same model.
 TEST_P(ArchitecturesTest, TensorsOfAGgufGiveTheSame) {
   NoProgress progress;
-  const Status built =
+  const auto built =
       build_ir_directory(*gguf_tensors(GetParam()), gguf_config(GetParam()), directory_, progress);
   ASSERT_TRUE(built) << built.error().message();
   const auto logits = run_golden(request(), golden_, golden_.prefills[0]);

@@ -1,11 +1,10 @@
 // The logical KV blocks of a chain: which are free, and how many sequences hold each.
 //
 // Logical: a number that means the same in every stage; engines map it to their own memory. Holds
-// no tensors. Prefix sharing by hash, eviction and preemption are the scheduler's. Pure.
+// no tensors, and knows no sequences: those are BlockManager's (block_manager.h). Pure.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -39,40 +38,5 @@ class BlockPool {
   std::vector<std::uint32_t> references_;
   std::vector<BlockId> free_;  // the next one at the back
 };
-
-/// The blocks of one sequence, covering its tokens from position 0. Move-only: it holds its blocks
-/// and releases them when it ends; the pool must outlive it. Thread-compatible.
-class SequenceBlocks {
- public:
-  SequenceBlocks(BlockPool* pool, std::uint32_t block_tokens);
-  SequenceBlocks(SequenceBlocks&& other) noexcept;
-  SequenceBlocks& operator=(SequenceBlocks&& other) noexcept;
-  ~SequenceBlocks();
-
-  std::uint32_t tokens() const { return tokens_; }
-  std::span<const BlockId> blocks() const { return blocks_; }
-
-  /// Makes room for `tokens` tokens in all, or kResourceExhausted and no change. A smaller number
-  /// than now is an error of the caller: kInvalidArgument.
-  Status grow(std::uint32_t tokens);
-  /// Forgets tokens from position `tokens` and releases the blocks that hold none any more (a
-  /// rewind after rejected drafts). kInvalidArgument for more tokens than now.
-  Status truncate(std::uint32_t tokens);
-  void free();
-  /// A sequence that holds the same blocks as far as they are full within the first `tokens`
-  /// tokens: a partly filled block is never shared, since both would write to it. Its tokens() says
-  /// how far it got. kInvalidArgument for more tokens than now.
-  Result<SequenceBlocks> share_prefix(std::uint32_t tokens) const;
-
- private:
-  BlockPool* pool_;
-  std::uint32_t block_tokens_;
-  std::uint32_t tokens_ = 0;
-  std::vector<BlockId> blocks_;
-};
-
-/// kInternal with what is wrong where pool and sequences disagree: every block must have as many
-/// holders in the pool as there are sequences with it, and be in no sequence twice.
-Status check_invariants(const BlockPool& pool, std::span<const SequenceBlocks> sequences);
 
 }  // namespace paceline::kv
