@@ -34,7 +34,7 @@ class SmolLm2Test : public testing::Test {
     compiler::NoProgress progress;
     const auto config = (*source)->decoder_config();
     ASSERT_TRUE(config) << config.error().message();
-    const Status built = compiler::build_ir_directory(**source, *config, directory_, progress);
+    const auto built = compiler::build_ir_directory(**source, *config, directory_, progress);
     ASSERT_TRUE(built) << built.error().message();
     ir_ =
         read_decoder_ir(core_, directory_ / "openvino_model.xml", directory_ / "openvino_model.bin")

@@ -164,6 +164,7 @@ class KeepingConnection final : public net::Connection {
     return {};
   }
   void close(Error) override {}
+  void set_silence_limit(Duration) override {}
   const std::string& peer() const override { return peer_; }
 
   bool wait_for(std::size_t count) {
