@@ -43,7 +43,8 @@ class HfTextTest : public testing::Test {
     const auto result = run();
     ASSERT_FALSE(result) << message;
     EXPECT_EQ(result.error().code(), code) << result.error().message();
-    EXPECT_THAT(result.error().message(), StartsWith((source_.path() / file).string()));
+    const auto named = file.empty() ? source_.path() : source_.path() / file;
+    EXPECT_THAT(result.error().message(), StartsWith(named.string()));
     EXPECT_THAT(result.error().message(), HasSubstr(message));
     EXPECT_EQ(result.error().message().find('\n'), std::string::npos);
   }

@@ -94,10 +94,10 @@ TEST(TensorPlanTest, WhatDoesNotFitIsNamed) {
       ErrorCode::kDataLoss, "\"output_norm.weight\": has the shape 1 x 256, expected 256");
   expect_error(
       [](GgufTestWriter& w) {
-        w.add({"blk.0.attn_q.bias", {256}, 0, std::string(1024, '\0')});
+        w.add({"blk.0.attn_q.gate", {256}, 0, std::string(1024, '\0')});
       },
       ErrorCode::kUnimplemented,
-      "\"blk.0.attn_q.bias\": has no place in the graph, expected only what the configuration "
+      "\"blk.0.attn_q.gate\": has no place in the graph, expected only what the configuration "
       "of a llama asks for");
 }
 

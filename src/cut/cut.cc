@@ -45,6 +45,16 @@ std::optional<NodeId> state_behind(const Graph& graph, const Layer& layer, Port 
   return std::nullopt;
 }
 
+/// Of an attention that the graph spells out: one state of keys and one of values, by their names,
+/// each [batch, heads, tokens, size].
+LayerKv kv_of_states(const Graph& graph, const Layer& layer) {
+  if (layer.reads.size() != 2) return {};
+  const ov::PartialShape& keys = graph.shape({layer.reads[0], 0});
+  const ov::PartialShape& values = graph.shape({layer.reads[1], 0});
+  if (keys.rank() != 4 || values.rank() != 4) return {};
+  return {fixed(keys[1]), fixed(keys[3]), fixed(values[3])};
+}
+
 }  // namespace
 
 struct DecoderAnalysis::Impl {
@@ -126,7 +136,7 @@ LayerKv DecoderAnalysis::layer_kv(std::uint32_t layer) const {
     kv.key_heads = elements_per_token(graph.shape({*key_state, 0})) / kv.key_head_size;
     return kv;
   }
-  return {};
+  return kv_of_states(graph, impl_->map.layers[layer]);
 }
 
 std::uint64_t DecoderAnalysis::vocabulary_size() const {
