@@ -11,12 +11,12 @@ import tiny_hf
 
 
 @functools.cache
-def source(parts: int = 1) -> Path:
+def source(parts: int) -> Path:
     return tiny_hf.write(testing.temporary_directory() / f"hf-{parts}", parts)
 
 
 @functools.cache
-def package(parts: int = 1) -> Path:
+def package(parts: int) -> Path:
     target = testing.temporary_directory() / f"hf-package-{parts}"
     testing.run("compile", source(parts), "-o", target).check()
     return target
@@ -32,16 +32,16 @@ def answer(*arguments, parts: int = 1) -> dict:
 
 class HfDirectory(testing.TestCase):
     def test_the_package_holds_what_the_directory_says(self):
-        found = {file.name for file in package().iterdir()}
+        found = {file.name for file in package(1).iterdir()}
         for name in ("openvino_model.xml", "openvino_model.bin", "paceline.json", "tokenizer.json",
                      "tokenizer_config.json", "chat_template.jinja", "config.json",
                      "generation_config.json", "special_tokens_map.json"):  # fmt: skip
             self.assertIn(name, found)
         self.assertNotIn("model.safetensors", found)
-        read = lambda name: json.loads((package() / name).read_text())
+        read = lambda name: json.loads((package(1) / name).read_text())
         self.assertEqual(read("paceline.json")["model"]["source"], "safetensors")
         self.assertEqual(read("tokenizer.json"), tiny_hf.tokenizer())
-        self.assertEqual((package() / "chat_template.jinja").read_text(), tiny_hf.kTemplate)
+        self.assertEqual((package(1) / "chat_template.jinja").read_text(), tiny_hf.kTemplate)
         # That of generation_config.json, and what the tokenizer calls the end.
         self.assertEqual(
             read("generation_config.json")["eos_token_id"], [tiny_hf.kEos, tiny_hf.kEnd]
@@ -72,7 +72,7 @@ class HfDirectory(testing.TestCase):
             "config.json": "config.json",
         }.items():
             damaged = testing.temporary_directory() / f"hf-without-{name}"
-            shutil.copytree(source(), damaged)
+            shutil.copytree(source(1), damaged)
             (damaged / name).unlink()
             target = testing.temporary_directory() / "never"
             self.assert_user_error(testing.run("compile", damaged, "-o", target), damaged, message)
