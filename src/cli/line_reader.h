@@ -6,8 +6,9 @@
 
 namespace paceline::cli {
 
-/// Reads a descriptor line by line; std::getline would go on waiting where the signal was handled by
-/// another thread, or between two looks at the flag. Thread-compatible; does not own the descriptor.
+/// Reads a descriptor line by line; std::getline would go on waiting where the signal was handled
+/// by another thread, or between two looks at the flag. Thread-compatible; does not own the
+/// descriptor.
 class LineReader {
  public:
   LineReader(int descriptor, const std::atomic<bool>& interrupted)

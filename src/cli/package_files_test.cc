@@ -32,7 +32,8 @@ class PackageFilesTest : public testing::Test {
                     const char* message) const {
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code(), code) << result.error().message();
-    EXPECT_THAT(result.error().message(), HasSubstr((*file == '\0' ? package_ : package_ / file).string()));
+    EXPECT_THAT(result.error().message(),
+                HasSubstr((*file == '\0' ? package_ : package_ / file).string()));
     EXPECT_THAT(result.error().message(), HasSubstr(message));
   }
   std::string rendered(const ChatFormat& format) const {

@@ -74,7 +74,14 @@ void add_layer_flips(const DecoderConfig& config, std::size_t index, Flips& flip
 }
 
 void add_attention_flips(const DecoderConfig& config, Flips& flips) {
-  flips["rope dimensions"] = [](DecoderConfig& c) { c.rope_dimensions -= 2; };
+  flips["rope dimensions"] = [](DecoderConfig& c) {
+    c.rope_dimensions -= 2;
+    for (auto& rope : c.ropes) {  // one of each frequency
+      for (auto* factors : {&rope.short_factors, &rope.long_factors, &rope.divisors}) {
+        if (!factors->empty()) factors->pop_back();
+      }
+    }
+  };
   flips["attention scale"] = [](DecoderConfig& c) {
     c.attention_scale = c.attention_scale == 0.0F ? 0.3F : 0.0F;
   };

@@ -18,13 +18,10 @@ Output range(const Output& begin, const Output& end) {
 
 Output both(const Output& a, const Output& b) { return make_node<op::BitwiseAnd>(a, b); }
 
-Output always() {
-  return op::Constant::create(ov::element::boolean, {}, std::vector<bool>{true});
-}
+Output always() { return op::Constant::create(ov::element::boolean, {}, std::vector<bool>{true}); }
 
 Output zero_where(const Output& visible) {
-  return make_node<op::Select>(visible, real({1, 1, 1, 1}, {0.0F}),
-                               real({1, 1, 1, 1}, {kMasked}));
+  return make_node<op::Select>(visible, real({1, 1, 1, 1}, {0.0F}), real({1, 1, 1, 1}, {kMasked}));
 }
 
 /// Each key/value head `times` times in a row: [B, N, S, D] -> [B, N*times, S, D].
@@ -59,9 +56,8 @@ Output capped_attention(const Output& query, const Output& keys, const Output& v
   const std::int64_t kv_heads = config.key_value_heads;
   const std::int64_t heads = config.attention_heads;
   const std::int64_t size = config.head_size;
-  const float scale = config.attention_scale == 0.0F
-                          ? 1.0F / std::sqrt(static_cast<float>(size))
-                          : config.attention_scale;
+  const float scale = config.attention_scale == 0.0F ? 1.0F / std::sqrt(static_cast<float>(size))
+                                                     : config.attention_scale;
   const Output rows = make_node<op::Reshape>(query, integers({0, kv_heads, -1, size}), true);
   const Output products = multiplied(make_node<op::MatMul>(rows, keys, false, true), scale);
   const Output capped = softcapped(products, config.attention_softcap);
@@ -69,8 +65,8 @@ Output capped_attention(const Output& query, const Output& keys, const Output& v
       ov::OutputVector{integers({0, heads}), dimension(query, 2), integers({-1})}, 0);
   const Output scores = make_node<op::Reshape>(capped, per_head, true);
   const Output weights = make_node<op::Softmax>(make_node<op::Add>(scores, mask), -1);
-  const Output shared = make_node<op::Concat>(
-      ov::OutputVector{integers({0, kv_heads, -1}), dimension(keys, 2)}, 0);
+  const Output shared =
+      make_node<op::Concat>(ov::OutputVector{integers({0, kv_heads, -1}), dimension(keys, 2)}, 0);
   const Output mixed =
       make_node<op::MatMul>(make_node<op::Reshape>(weights, shared, true), values, false, false);
   return make_node<op::Reshape>(mixed, integers({0, heads, -1, size}), true);
@@ -108,8 +104,7 @@ Output AttentionMasks::windowed(std::uint32_t window) const {
       ov::OutputVector{dimension(attention_mask_, 0), integers({1}), dimension(position_ids_, 1),
                        dimension(attention_mask_, 1)},
       0);
-  return zero_where(
-      make_node<op::Broadcast>(visible, shape, ov::op::BroadcastType::BIDIRECTIONAL));
+  return zero_where(make_node<op::Broadcast>(visible, shape, ov::op::BroadcastType::BIDIRECTIONAL));
 }
 
 Output attend(const Output& query, const Output& keys, const Output& values, const Output& mask,

@@ -105,8 +105,7 @@ class DecoderGraph {
 
   Output turned(const Output& x, const model::LayerConfig& layer) {
     if (layer.rope == model::LayerConfig::kNoRope) return x;
-    return apply_rope(x, tables_.at(static_cast<std::size_t>(layer.rope)),
-                      config_.rope_dimensions);
+    return apply_rope(x, tables_.at(static_cast<std::size_t>(layer.rope)), config_.rope_dimensions);
   }
 
   Output attention(const Output& x, std::uint32_t number, const std::string& module) {
@@ -127,19 +126,17 @@ class DecoderGraph {
   Output feed_forward(const Output& x, const std::string& module) {
     const bool has_bias = config_.feed_forward_bias;
     const Output gate = activated(linear(x, module + "gate_proj", has_bias), config_.activation);
-    const Output inner =
-        make_node<op::Multiply>(gate, linear(x, module + "up_proj", has_bias));
+    const Output inner = make_node<op::Multiply>(gate, linear(x, module + "up_proj", has_bias));
     return linear(inner, module + "down_proj", has_bias);
   }
 
   Output experts(const Output& x, const std::string& module) {
     const std::string stack = module + "experts.";
-    return mix_experts(x,
-                       {weights_.matrix(module + "gate.weight"),
-                        weights_.matrix(stack + "gate_proj.weight"),
-                        weights_.matrix(stack + "up_proj.weight"),
-                        weights_.matrix(stack + "down_proj.weight")},
-                       config_);
+    return mix_experts(
+        x,
+        {weights_.matrix(module + "gate.weight"), weights_.matrix(stack + "gate_proj.weight"),
+         weights_.matrix(stack + "up_proj.weight"), weights_.matrix(stack + "down_proj.weight")},
+        config_);
   }
 
   /// x + f(x), with the norms that stand around f; `before` and `after` name them.
@@ -160,12 +157,12 @@ class DecoderGraph {
     const Output middle =
         block(x, module + "input_layernorm", module + "post_attention_layernorm",
               [&](const Output& y) { return attention(y, number, module + "self_attn."); });
-    return block(
-        middle, module + (is_before ? "post_attention_layernorm" : "pre_feedforward_layernorm"),
-        module + "post_feedforward_layernorm", [&](const Output& y) {
-          return config_.layers[number].has_experts ? experts(y, module + "mlp.")
-                                                    : feed_forward(y, module + "mlp.");
-        });
+    return block(middle,
+                 module + (is_before ? "post_attention_layernorm" : "pre_feedforward_layernorm"),
+                 module + "post_feedforward_layernorm", [&](const Output& y) {
+                   return config_.layers[number].has_experts ? experts(y, module + "mlp.")
+                                                             : feed_forward(y, module + "mlp.");
+                 });
   }
 
   const DecoderConfig& config_;

@@ -115,8 +115,7 @@ void add_ropes(const DecoderConfig& config, ordered_json& json) {
     json["original_max_position_embeddings"] = rope.original_context_tokens;
   }
   if (config.rope_dimensions != config.head_size) {
-    json["partial_rotary_factor"] =
-        static_cast<double>(config.rope_dimensions) / config.head_size;
+    json["partial_rotary_factor"] = static_cast<double>(config.rope_dimensions) / config.head_size;
   }
 }
 
@@ -125,8 +124,8 @@ void add_window(const DecoderConfig& config, std::string_view type, ordered_json
   const bool has_switch = type.starts_with("qwen") || type == "smollm3";
   if (has_switch) json["use_sliding_window"] = window > 0;
   const bool is_alternating = type.starts_with("gemma");
-  const bool may_slide = has_switch || is_alternating || type == "mistral" || type == "mixtral" ||
-                         type == "phi3";
+  const bool may_slide =
+      has_switch || is_alternating || type == "mistral" || type == "mixtral" || type == "phi3";
   if (!may_slide) return;
   json["sliding_window"] = window > 0 ? ordered_json(window) : ordered_json(nullptr);
   if (!is_alternating) return;

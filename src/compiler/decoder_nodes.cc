@@ -53,8 +53,7 @@ Output activated(const Output& x, model::Activation activation) {
 Output rms_norm(const Output& x, const Output& weight, float epsilon) {
   const Output square = make_node<op::Power>(x, real({1, 1, 1}, {2.0F}));
   const Output mean = make_node<op::ReduceMean>(square, integers({-1}), true);
-  const Output root =
-      make_node<op::Sqrt>(make_node<op::Add>(mean, real({1, 1, 1}, {epsilon})));
+  const Output root = make_node<op::Sqrt>(make_node<op::Add>(mean, real({1, 1, 1}, {epsilon})));
   const Output inverse = make_node<op::Divide>(real({1, 1, 1}, {1.0F}), root);
   return make_node<op::Multiply>(weight, make_node<op::Multiply>(x, inverse));
 }
@@ -63,9 +62,7 @@ Output split_heads(const Output& x, std::int64_t heads, std::int64_t head_size) 
   return make_node<op::Reshape>(x, integers({0, 0, heads, head_size}), true);
 }
 
-Output heads_first(const Output& x) {
-  return make_node<op::Transpose>(x, integers({0, 2, 1, 3}));
-}
+Output heads_first(const Output& x) { return make_node<op::Transpose>(x, integers({0, 2, 1, 3})); }
 
 Output merge_heads(const Output& x, std::int64_t width) {
   const Output swapped = make_node<op::Transpose>(x, integers({0, 2, 1, 3}));

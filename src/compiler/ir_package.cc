@@ -59,10 +59,11 @@ Result<shard::ModelFacts> ir_facts(const fs::path& source) {
                   "{}: holds safetensors and no OpenVINO IR; compile it into another directory",
                   source.string());
     }
-    return fail(ErrorCode::kNotFound,
-                "{}: has no {}; expected a GGUF file, or a directory with safetensors or an OpenVINO "
-                "decoder IR",
-                source.string(), name);
+    return fail(
+        ErrorCode::kNotFound,
+        "{}: has no {}; expected a GGUF file, or a directory with safetensors or an OpenVINO "
+        "decoder IR",
+        source.string(), name);
   }
   shard::ModelFacts facts;
   facts.source = "openvino";

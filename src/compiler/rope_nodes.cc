@@ -20,8 +20,8 @@ using model::RopeScaling;
 /// theta^(-2i/R), rounded where Hugging Face rounds.
 float plain_frequency(const RopeConfig& rope, std::size_t i, std::uint32_t dimensions) {
   const float exponent = static_cast<float>(2 * i) / static_cast<float>(dimensions);
-  const auto wavelength = static_cast<float>(
-      std::pow(static_cast<double>(rope.theta), static_cast<double>(exponent)));
+  const auto wavelength =
+      static_cast<float>(std::pow(static_cast<double>(rope.theta), static_cast<double>(exponent)));
   return 1.0F / wavelength;
 }
 
@@ -95,8 +95,8 @@ Output dynamic_frequencies(const Output& position_ids, const RopeConfig& rope,
                            std::uint32_t dimensions) {
   const auto trained = static_cast<std::int64_t>(rope.original_context_tokens);
   const Output last = make_node<op::Maximum>(last_positions(position_ids), integer(trained - 1));
-  const Output excess = make_node<op::Convert>(
-      make_node<op::Subtract>(last, integer(trained - 1)), ov::element::f32);
+  const Output excess =
+      make_node<op::Convert>(make_node<op::Subtract>(last, integer(trained - 1)), ov::element::f32);
   // factor * (trained + excess) / trained - (factor - 1), without the cancellation.
   const Output growth = make_node<op::Add>(
       make_node<op::Multiply>(excess, real({}, {rope.factor / static_cast<float>(trained)})),
@@ -109,8 +109,7 @@ Output dynamic_frequencies(const Output& position_ids, const RopeConfig& rope,
   return make_node<op::Multiply>(shrink, frequency_column(rope, dimensions, {}));
 }
 
-Output long_or_short(const Output& position_ids, const RopeConfig& rope,
-                     std::uint32_t dimensions) {
+Output long_or_short(const Output& position_ids, const RopeConfig& rope, std::uint32_t dimensions) {
   const Output beyond =
       make_node<op::GreaterEqual>(last_positions(position_ids),
                                   integer(static_cast<std::int64_t>(rope.original_context_tokens)));
@@ -156,8 +155,8 @@ RopeTables rope_tables(const Output& position_ids, const RopeConfig& rope,
   const Output positions = make_node<op::Convert>(
       make_node<op::Unsqueeze>(position_ids, integers({1})), ov::element::f32);
   const Output rows = frequency_rows(position_ids, rope, dimensions);
-  const Output angles = make_node<op::Transpose>(make_node<op::MatMul>(rows, positions, false, false),
-                                                 integers({0, 2, 1}));
+  const Output angles = make_node<op::Transpose>(
+      make_node<op::MatMul>(rows, positions, false, false), integers({0, 2, 1}));
   const Output both = make_node<op::Concat>(ov::OutputVector{angles, angles}, -1);
   const auto table = [&](const Output& values) {
     return make_node<op::Unsqueeze>(multiplied(values, rope.attention_factor), integers({1}));
@@ -170,8 +169,8 @@ Output apply_rope(const Output& x, const RopeTables& tables, std::uint32_t dimen
   const std::int64_t rotary = dimensions;
   const bool is_partial = rotary < x.get_partial_shape()[3].get_length();
   const Output turned = is_partial ? slice_last(x, 0, rotary) : x;
-  const Output negated = make_node<op::Multiply>(slice_last(turned, rotary / 2, kEnd),
-                                                 real({1, 1, 1, 1}, {-1.0F}));
+  const Output negated =
+      make_node<op::Multiply>(slice_last(turned, rotary / 2, kEnd), real({1, 1, 1, 1}, {-1.0F}));
   const Output swapped =
       make_node<op::Concat>(ov::OutputVector{negated, slice_last(turned, 0, rotary / 2)}, -1);
   const Output result = make_node<op::Add>(make_node<op::Multiply>(turned, tables.cosine),

@@ -12,8 +12,8 @@
 namespace paceline::compiler {
 
 /// Angles per token of the pairs (i, i + R/2) of a head, R = `dimensions`: R/2 of them, before
-/// scaling by length (dynamic) and with `factors` (longrope; empty: none) as divisors. As in Hugging
-/// Face's modeling_rope_utils, in f32 where that is f32.
+/// scaling by length (dynamic) and with `factors` (longrope; empty: none) as divisors. As in
+/// Hugging Face's modeling_rope_utils, in f32 where that is f32.
 std::vector<float> rope_frequencies(const model::RopeConfig& rope, std::uint32_t dimensions,
                                     const std::vector<float>& factors);
 

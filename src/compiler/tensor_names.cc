@@ -88,8 +88,8 @@ void add_rows(std::span<const Row> table, const LayerName& layer, const std::str
               std::vector<StoredName>& names) {
   for (const Row& row : table) {
     if (row.graph != layer.inner) continue;
-    names.push_back({fmt::format("{}{}.{}{}", prefix, layer.number, row.stored, layer.kind),
-                     row.holding});
+    names.push_back(
+        {fmt::format("{}{}.{}{}", prefix, layer.number, row.stored, layer.kind), row.holding});
   }
 }
 

@@ -98,7 +98,8 @@ class Planner {
       if (fits) break;
     }
     PACELINE_ASSIGN_OR_RETURN(auto pieces, pieces_of(wanted, *chosen));
-    plan_.tensors.push_back({std::move(wanted.name), wanted.shape, std::move(pieces), wanted.order});
+    plan_.tensors.push_back(
+        {std::move(wanted.name), wanted.shape, std::move(pieces), wanted.order});
     return {};
   }
 
@@ -165,8 +166,9 @@ class Planner {
     }
     const bool is_known = std::find(known.begin(), known.end(), scale.shape) != known.end();
     if (is_known && !model::is_quantized(scale.type)) return {};
-    return fail(ErrorCode::kDataLoss, "{}: tensor {}: has the shape {}, expected {} of real numbers",
-                source_.name(), in_quotes(scale.name), fmt::join(scale.shape, " x "),
+    return fail(ErrorCode::kDataLoss,
+                "{}: tensor {}: has the shape {}, expected {} of real numbers", source_.name(),
+                in_quotes(scale.name), fmt::join(scale.shape, " x "),
                 fmt::join(known.back(), " x "));
   }
 

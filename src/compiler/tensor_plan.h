@@ -12,10 +12,10 @@
 
 namespace paceline::compiler {
 
-/// How rows of a stored matrix, or elements of its bias, are ordered anew. llama-family GGUFs keep query and key rows so that
-/// the pairs that rope turns lie side by side (rows 2i and 2i+1 of a head); the graph turns the
-/// pairs (i, i + rotary/2), the form that plugins fuse. Attention is the same under any order that
-/// queries and keys share.
+/// How rows of a stored matrix, or elements of its bias, are ordered anew. llama-family GGUFs keep
+/// query and key rows so that the pairs that rope turns lie side by side (rows 2i and 2i+1 of a
+/// head); the graph turns the pairs (i, i + rotary/2), the form that plugins fuse. Attention is the
+/// same under any order that queries and keys share.
 struct RowOrder {
   std::uint64_t head_size = 0;  ///< 0: rows stay as they are
   std::uint64_t rotary = 0;     ///< leading rows of a head that rope turns

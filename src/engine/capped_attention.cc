@@ -203,8 +203,8 @@ Output repeated(const Output& states, std::int64_t heads) {
   const std::int64_t kv_heads = shape[1].get_length();
   if (kv_heads == heads) return states;
   const auto one = std::make_shared<op::Unsqueeze>(states, integers({2}));
-  const auto all = std::make_shared<op::Broadcast>(
-      one, integers({1, 1, heads / kv_heads, 1, 1}), ov::op::BroadcastType::BIDIRECTIONAL);
+  const auto all = std::make_shared<op::Broadcast>(one, integers({1, 1, heads / kv_heads, 1, 1}),
+                                                   ov::op::BroadcastType::BIDIRECTIONAL);
   return std::make_shared<op::Reshape>(all, integers({0, heads, -1, shape[3].get_length()}), true);
 }
 

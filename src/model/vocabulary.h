@@ -9,7 +9,8 @@
 namespace paceline::model {
 
 struct Vocabulary {
-  std::string architecture;  ///< general.architecture: some rules of its tokenizer stand nowhere else
+  std::string
+      architecture;   ///< general.architecture: some rules of its tokenizer stand nowhere else
   std::string model;  ///< tokenizer.ggml.model: "gpt2" (byte-level BPE) or "llama" (SentencePiece)
   std::string pre;    ///< tokenizer.ggml.pre, e.g. "smollm"; empty: not stated
   std::vector<std::string> tokens;
@@ -21,7 +22,7 @@ struct Vocabulary {
   std::int64_t eos_id = -1;
   std::int64_t unknown_id = -1;
   std::int64_t padding_id = -1;
-  std::optional<bool> add_bos;      ///< not stated: as the pre-tokenizer's models do
+  std::optional<bool> add_bos;  ///< not stated: as the pre-tokenizer's models do
   std::optional<bool> add_eos;
   bool add_space_prefix = true;  ///< SentencePiece only
   std::string chat_template;     ///< Jinja; may be empty

@@ -11,8 +11,8 @@
 namespace paceline::worker {
 namespace {
 
-/// A coordinator pings twice a second. One that is silent for so long is let go, or its worker would
-/// be kept from others by a link that was cut without a word.
+/// A coordinator pings twice a second. One that is silent for so long is let go, or its worker
+/// would be kept from others by a link that was cut without a word.
 constexpr auto kSilenceLimit = std::chrono::seconds(10);
 
 }  // namespace
