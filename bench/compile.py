@@ -182,7 +182,8 @@ def main() -> None:
         at_most = [("memory.8b", peaks["8b.32"] / LIMIT_BYTES, 1.0),
                    ("memory.70b-layer", peaks["70b.1"] / LARGE_LAYER_LIMIT_BYTES, 1.0),
                    ("memory.growth", peaks["8b.32"] / peaks["8b.8"], GROWTH_BOUND)]
-        targets += [judgement.Target(name, value, bound, at_least=False) for name, value, bound in at_most]
+        targets += [judgement.Target.exact(name, value, bound, at_least=False)
+                    for name, value, bound in at_most]
     if arguments.only != "memory":
         ratios = measure_speed(arguments.blocks)
         targets += [judgement.Target(name, ratios[name].median, bound, blocks=arguments.blocks)
