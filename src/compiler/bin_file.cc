@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "system/descriptor_io.h"
 
 namespace paceline::compiler {
 namespace {
@@ -61,30 +62,16 @@ std::uint64_t BinFile::reserve(std::uint64_t bytes) {
 
 Status BinFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   PACELINE_CHECK(offset + bytes.size() <= size_);
-  while (!bytes.empty()) {
-    const ssize_t count =
-        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail_errno(path_, "write");
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-    offset += static_cast<std::uint64_t>(count);
-  }
+  if (!system::write_fully(descriptor_, offset, bytes)) return fail_errno(path_, "write");
   return {};
 }
 
 Status BinFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
-  while (!bytes.empty()) {
-    const ssize_t count =
-        ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail_errno(path_, "read");
-    if (count == 0) {
-      return fail(ErrorCode::kDataLoss, "{}: ends at byte {}", path_.string(), offset);
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-    offset += static_cast<std::uint64_t>(count);
-  }
-  return {};
+  const ssize_t count = system::read_fully(descriptor_, offset, bytes);
+  if (count < 0) return fail_errno(path_, "read");
+  const auto done = static_cast<std::size_t>(count);
+  if (done == bytes.size()) return {};
+  return fail(ErrorCode::kDataLoss, "{}: ends at byte {}", path_.string(), offset + done);
 }
 
 Status BinFile::clear() {

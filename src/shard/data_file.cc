@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "system/descriptor_io.h"
+
 namespace paceline::shard {
 namespace {
 
@@ -86,30 +88,16 @@ Result<DataFile> DataFile::open_for_update(const fs::path& path, std::uint64_t b
 }
 
 Status DataFile::read(std::uint64_t offset, std::span<std::byte> target) const {
-  while (!target.empty()) {
-    const ssize_t count =
-        ::pread(descriptor_, target.data(), target.size(), static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail_errno(path_, "read");
-    if (count == 0) {
-      return fail(ErrorCode::kDataLoss, "{}: ends at byte {}, expected {} bytes more",
-                  path_.string(), offset, target.size());
-    }
-    offset += static_cast<std::uint64_t>(count);
-    target = target.subspan(static_cast<std::size_t>(count));
-  }
-  return {};
+  const ssize_t count = system::read_fully(descriptor_, offset, target);
+  if (count < 0) return fail_errno(path_, "read");
+  const auto done = static_cast<std::size_t>(count);
+  if (done == target.size()) return {};
+  return fail(ErrorCode::kDataLoss, "{}: ends at byte {}, expected {} bytes more", path_.string(),
+              offset + done, target.size() - done);
 }
 
 Status DataFile::write(std::uint64_t offset, std::span<const std::byte> source) {
-  while (!source.empty()) {
-    const ssize_t count =
-        ::pwrite(descriptor_, source.data(), source.size(), static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail_errno(path_, "write");
-    offset += static_cast<std::uint64_t>(count);
-    source = source.subspan(static_cast<std::size_t>(count));
-  }
+  if (!system::write_fully(descriptor_, offset, source)) return fail_errno(path_, "write");
   return {};
 }
 

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "system/descriptor_io.h"
+
 namespace paceline::system {
 namespace {
 
@@ -54,19 +56,12 @@ Result<InputFile> InputFile::open(const std::filesystem::path& path) {
 }
 
 Status InputFile::read(std::uint64_t offset, std::span<std::byte> into) const {
-  while (!into.empty()) {
-    const ssize_t count =
-        ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail_errno(path_, "read");
-    if (count == 0) {
-      return fail(ErrorCode::kDataLoss, "{}: ends at byte {}, expected {} more", path_.string(),
-                  offset, into.size());
-    }
-    offset += static_cast<std::uint64_t>(count);
-    into = into.subspan(static_cast<std::size_t>(count));
-  }
-  return {};
+  const ssize_t count = read_fully(descriptor_, offset, into);
+  if (count < 0) return fail_errno(path_, "read");
+  const auto done = static_cast<std::size_t>(count);
+  if (done == into.size()) return {};
+  return fail(ErrorCode::kDataLoss, "{}: ends at byte {}, expected {} more", path_.string(),
+              offset + done, into.size() - done);
 }
 
 }  // namespace paceline::system
