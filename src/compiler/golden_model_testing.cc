@@ -52,6 +52,11 @@ std::string stored(float value, TensorType type) {
   return {reinterpret_cast<const char*>(&bits), sizeof(bits)};
 }
 
+/// Any finite number in F8_E4M3: seven bits of it from the low half, the sign from the high one.
+char drawn_fp8(std::uint64_t drawn) {
+  return static_cast<char>(drawn % 127 + 128 * ((drawn >> 32U) % 2));
+}
+
 using Rows = std::vector<std::vector<std::int64_t>>;
 
 ov::Tensor matrix(const Rows& rows) {
@@ -117,12 +122,21 @@ std::unique_ptr<model::TensorSource> draw_tensors(const std::string& name, Tenso
     const auto shape = entry[1].get<std::vector<std::uint64_t>>();
     std::uint64_t count = 1;
     for (const std::uint64_t extent : shape) count *= extent;
+    const bool is_fp8 = entry[2] == "F8_E4M3";
+    const bool is_scale = name_in_file.find("_scale") != std::string::npos;
+    const TensorType own = is_fp8 ? TensorType::kF8_E4M3 : is_scale ? TensorType::kF32 : type;
+    const std::uint64_t seed = fnv1a(name_in_file);
     std::string bytes;
     for (std::uint64_t i = 0; i < count; ++i) {
-      const auto k = static_cast<int>(splitmix64(fnv1a(name_in_file) + i) % 127) - 63;
-      bytes += stored(entry[2].get<float>() + entry[3].get<float>() * static_cast<float>(k), type);
+      const std::uint64_t drawn = splitmix64(seed + i);
+      if (is_fp8) {
+        bytes += drawn_fp8(drawn);
+        continue;
+      }
+      const auto k = static_cast<float>(static_cast<int>(drawn % 127) - 63);
+      bytes += stored(entry[2].get<float>() + entry[3].get<float>() * k, own);
     }
-    source->add(name_in_file, type, shape, std::move(bytes));
+    source->add(name_in_file, own, shape, std::move(bytes));
   }
   return source;
 }

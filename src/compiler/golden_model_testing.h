@@ -20,7 +20,8 @@
 
 namespace paceline::compiler {
 
-/// Names of all models, sorted.
+/// Names of all models, sorted. Those of tests/golden/spellings, which are not among them, are
+/// "../spellings/NAME".
 std::vector<std::string> golden_names();
 
 struct GoldenModel {

@@ -75,14 +75,15 @@ Status RowReader::add_factors(const TensorPiece& piece, RowsAndColumns fp8_block
   const std::uint64_t down = blocks_of(rows, fp8_block.rows);
   const std::uint64_t across = blocks_of(shape_.columns, fp8_block.columns);
   factors.block_columns = shape_.columns;
-  if (count == 1) {
-    factors.block_rows = rows;
-  } else if (count == rows) {
-    factors.block_rows = 1;
-  } else if (scale.shape == std::vector<std::uint64_t>{down, across}) {
+  // Blocks first: 128 x 128 of them are as many as the rows of 128 * 128 columns.
+  if (scale.shape == std::vector<std::uint64_t>{down, across}) {
     factors.block_rows = fp8_block.rows;
     factors.block_columns = fp8_block.columns;
     factors.across = across;
+  } else if (count == 1) {
+    factors.block_rows = rows;
+  } else if (count == rows) {
+    factors.block_rows = 1;
   } else {
     return fail(ErrorCode::kDataLoss,
                 "tensor {}: has the shape {}, expected one factor, {} or {} x {} of them",

@@ -128,6 +128,18 @@ TEST(RowReaderTest, ScalesOfFp8AreForAllForRowsOrForBlocks) {
   }
 }
 
+/// As many blocks as rows, which are not the rows' scales.
+TEST(RowReaderTest, AsManyBlocksAsRows) {
+  MemorySource source;
+  source.add("w", TensorType::kF8_E4M3, {4, 8}, std::string(32, '\x38'));
+  source.add("s", TensorType::kF32, {2, 2}, floats({1, 2, 3, 4}));
+  const PlannedTensor tensor = {
+      "w", {4, 8}, {{source.find("w").value(), 0, 4, source.find("s").value()}}};
+  const auto reader = RowReader::create(source, tensor, {4, 8}, {2, 4}).value();
+  EXPECT_EQ(rows_of(reader, 1, 2, 8),
+            (std::vector<float>{1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4}));
+}
+
 TEST(RowReaderTest, ScalesOfAnotherShapeAreRefused) {
   const auto refused = scaled_ones({2, 3}, {0, 1, 2, 3, 4, 5});
   ASSERT_FALSE(refused);

@@ -33,6 +33,9 @@ constexpr std::array kHuggingFace = {
     Row{"mlp.experts.up_proj", "block_sparse_moe.experts.{}.w3", Holding::kEach},
     Row{"mlp.experts.down_proj", "mlp.experts.{}.down_proj", Holding::kEach},
     Row{"mlp.experts.down_proj", "block_sparse_moe.experts.{}.w2", Holding::kEach},
+    Row{"mlp.experts.gate_proj", "mlp.experts.gate_up_proj", Holding::kGateStack},
+    Row{"mlp.experts.up_proj", "mlp.experts.gate_up_proj", Holding::kUpStack},
+    Row{"mlp.experts.down_proj", "mlp.experts.down_proj", Holding::kStack},
 };
 
 constexpr std::array kGguf = {
@@ -84,12 +87,18 @@ std::optional<LayerName> parse_layer(std::string_view name) {
   return LayerName{name.substr(0, begin - 1), name.substr(begin, end - begin), name.substr(end)};
 }
 
+bool is_stack(Holding holding) {
+  return holding == Holding::kStack || holding == Holding::kGateStack ||
+         holding == Holding::kUpStack;
+}
+
 void add_rows(std::span<const Row> table, const LayerName& layer, const std::string& prefix,
               std::vector<StoredName>& names) {
   for (const Row& row : table) {
     if (row.graph != layer.inner) continue;
+    const std::string_view kind = is_stack(row.holding) ? "" : layer.kind;
     names.push_back(
-        {fmt::format("{}{}.{}{}", prefix, layer.number, row.stored, layer.kind), row.holding});
+        {fmt::format("{}{}.{}{}", prefix, layer.number, row.stored, kind), row.holding});
   }
 }
 
@@ -130,8 +139,8 @@ std::vector<StoredName> TensorNames::in_hugging_face(std::string_view name) cons
   }
   std::vector<StoredName> names;
   const auto layer = parse_layer(name);
-  const bool is_stack = layer && layer->inner.starts_with("mlp.experts.");
-  if (!is_stack) names.push_back({root_ + std::string(name.substr(kModel.size()))});
+  const bool is_of_experts = layer && layer->inner.starts_with("mlp.experts.");
+  if (!is_of_experts) names.push_back({root_ + std::string(name.substr(kModel.size()))});
   if (layer) add_rows(kHuggingFace, *layer, root_ + "layers.", names);
   return names;
 }

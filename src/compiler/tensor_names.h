@@ -20,7 +20,10 @@ enum class Holding {
   kValues,
   kGate,  ///< rows of gate and up
   kUp,
-  kEach,  ///< one tensor for each expert, whose number stands in place of "{}"
+  kEach,       ///< one tensor for each expert, whose number stands in place of "{}"
+  kStack,      ///< it is that stack of all experts, and its name ends without ".weight"
+  kGateStack,  ///< the same, and in each expert rows of gate and up
+  kUpStack,
 };
 
 struct StoredName {

@@ -97,6 +97,26 @@ TEST(TensorNamesTest, ExpertsAreStacked) {
               HasSubstr("\"model.layers.3.mlp.experts.4.up_proj.weight\": is missing"));
 }
 
+TEST(TensorNamesTest, ExpertsMayBeStoredAsStacks) {
+  NamedTensors source("../spellings/mixtral_stacks");
+  const DecoderConfig config = golden_config("../spellings/mixtral_stacks");
+  const TensorPlan plan = plan_tensors(source, config).value();
+  const PlannedTensor up = planned(plan, "model.layers.1.mlp.experts.up_proj.weight");
+  EXPECT_EQ(up.shape, (std::vector<std::uint64_t>{4, 16, 32}));
+  ASSERT_EQ(up.pieces.size(), 4U);
+  EXPECT_EQ(up.pieces[2].source->name, "model.layers.1.mlp.experts.gate_up_proj");
+  EXPECT_EQ(up.pieces[2].first_row, 2U * 32U + 16U);
+  EXPECT_EQ(up.pieces[2].rows, 16U);
+  EXPECT_EQ(planned(plan, "model.layers.1.mlp.experts.gate_proj.weight").pieces[2].first_row, 64U);
+  const PlannedTensor down = planned(plan, "model.layers.1.mlp.experts.down_proj.weight");
+  ASSERT_EQ(down.pieces.size(), 1U);
+  EXPECT_EQ(down.pieces[0].rows, 4U * 32U);
+  source.at("model.layers.0.mlp.experts.down_proj").shape = {4, 16, 32};
+  EXPECT_THAT(error_of(source, config),
+              HasSubstr("\"model.layers.0.mlp.experts.down_proj\": has the shape 4 x 16 x 32, "
+                        "expected 4 x 32 x 16"));
+}
+
 TEST(TensorNamesTest, AModelThatSeesHasOtherPartsThatAreLeftOut) {
   for (const std::string root : {"language_model.model.", "model.language_model."}) {
     NamedTensors source("gemma3");
@@ -182,6 +202,23 @@ TEST(TensorNamesTest, EightBitMatricesHaveTheirScales) {
   source.at(name + "_scale").name = name + "_scale_inv";
   plan = plan_tensors(source, config).value();
   EXPECT_EQ(planned(plan, name).pieces[0].scale->name, name + "_scale_inv");
+}
+
+TEST(TensorNamesTest, EightBitMatricesWithoutScalesAreNamed) {
+  NamedTensors source("llama_linear");
+  DecoderConfig config = golden_config("llama_linear");
+  const std::string name = "model.layers.0.mlp.up_proj.weight";
+  source.at(name).type = TensorType::kF8_E4M3;
+  EXPECT_EQ(error_of(source, config), "no error");
+  config.fp8_scales = true;
+  EXPECT_EQ(error_of(source, config), "model: tensor \"" + name +
+                                          "_scale_inv\": is missing, the scale of a matrix in "
+                                          "F8_E4M3");
+  NamedTensors stacks("../spellings/mixtral_stacks");
+  config = golden_config("../spellings/mixtral_stacks");
+  config.fp8_scales = true;
+  stacks.at("model.layers.0.mlp.experts.down_proj").type = TensorType::kF8_E4M3;
+  EXPECT_THAT(error_of(stacks, config), HasSubstr("is a stack of experts in F8_E4M3"));
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ struct Wanted {
 struct Place {
   Shape stored_shape;
   std::uint64_t first_row = 0;
+  std::uint64_t stride = 0;  ///< rows from one expert of a stack to the next
 };
 
 Place place_of(const Wanted& wanted, Holding holding, const DecoderConfig& config) {
@@ -53,6 +54,7 @@ Place place_of(const Wanted& wanted, Holding holding, const DecoderConfig& confi
   const std::uint64_t keys = key_rows(config);
   switch (holding) {
     case Holding::kWhole:
+    case Holding::kStack:
       break;
     case Holding::kQueries:
     case Holding::kKeys:
@@ -68,6 +70,12 @@ Place place_of(const Wanted& wanted, Holding holding, const DecoderConfig& confi
       break;
     case Holding::kEach:
       place.stored_shape.erase(place.stored_shape.begin());
+      break;
+    case Holding::kGateStack:
+    case Holding::kUpStack:
+      place.stride = 2 * wanted.shape[1];
+      place.stored_shape[1] = place.stride;
+      if (holding == Holding::kUpStack) place.first_row = wanted.shape[1];
       break;
   }
   return place;
@@ -130,14 +138,14 @@ class Planner {
 
   Result<std::vector<TensorPiece>> pieces_of(const Wanted& wanted, const StoredName& stored) {
     const Place place = place_of(wanted, stored.holding, config_);
-    const std::uint64_t count = stored.holding == Holding::kEach ? wanted.shape[0] : 1;
+    const bool is_each = stored.holding == Holding::kEach;
+    const std::uint64_t count = is_each || place.stride != 0 ? wanted.shape[0] : 1;
     std::vector<TensorPiece> pieces;
     for (std::uint64_t i = 0; i < count; ++i) {
-      const std::string name =
-          stored.holding == Holding::kEach ? with_number(stored.name, i) : stored.name;
+      const std::string name = is_each ? with_number(stored.name, i) : stored.name;
       PACELINE_ASSIGN_OR_RETURN(const TensorInfo* tensor, take(name, place.stored_shape));
       PACELINE_ASSIGN_OR_RETURN(const TensorInfo* scale, scale_of(*tensor));
-      pieces.push_back({tensor, place.first_row, wanted.rows() / count, scale});
+      pieces.push_back({tensor, place.first_row + i * place.stride, wanted.rows() / count, scale});
     }
     return pieces;
   }
@@ -145,15 +153,24 @@ class Planner {
   /// The scale of an FP8 matrix; none where there is none.
   Result<const TensorInfo*> scale_of(const TensorInfo& tensor) {
     const TensorInfo* none = nullptr;
-    if (tensor.type != model::TensorType::kF8_E4M3 || tensor.shape.size() != 2) return none;
-    for (const std::string& name : TensorNames::scales(tensor.name)) {
+    if (tensor.type != model::TensorType::kF8_E4M3) return none;
+    if (tensor.shape.size() == 3 && config_.fp8_scales) {
+      return fail(ErrorCode::kUnimplemented,
+                  "{}: tensor {}: is a stack of experts in F8_E4M3, expected a tensor for each",
+                  source_.name(), in_quotes(tensor.name));
+    }
+    if (tensor.shape.size() != 2) return none;
+    const auto names = TensorNames::scales(tensor.name);
+    for (const std::string& name : names) {
       const auto found = source_.find(name);
       if (!found) continue;
       taken_.insert(*found);
       PACELINE_RETURN_IF_ERROR(check_scale(tensor, **found));
       return *found;
     }
-    return none;
+    if (!config_.fp8_scales) return none;
+    return fail(ErrorCode::kNotFound, "{}: tensor {}: is missing, the scale of a matrix in F8_E4M3",
+                source_.name(), in_quotes(names.front()));
   }
 
   Status check_scale(const TensorInfo& tensor, const TensorInfo& scale) const {

@@ -105,6 +105,7 @@ struct DecoderConfig {
 
   /// Matrices of F8_E4M3 are times their tensor NAME_scale_inv (or NAME_scale), one factor for this
   /// many rows and columns; 0: one factor for a row or for all, as the scales' shape says.
+  bool fp8_scales = false;  ///< each such matrix has that tensor
   std::uint32_t fp8_block_rows = 0;
   std::uint32_t fp8_block_columns = 0;
 

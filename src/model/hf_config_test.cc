@@ -280,6 +280,8 @@ TEST(HfConfigTest, QuantizedWeights) {
                 "activation_scheme": "dynamic", "weight_block_size": [128, 64]}})");
   EXPECT_EQ(blocks.fp8_block_rows, 128U);
   EXPECT_EQ(blocks.fp8_block_columns, 64U);
+  EXPECT_TRUE(blocks.fp8_scales);
+  EXPECT_FALSE(right_config(base, "{}").fp8_scales);
   const DecoderConfig rows =
       right_config(base, R"({"quantization_config": {"quant_method": "compressed-tensors",
                 "format": "float-quantized", "config_groups": {"group_0": {"weights":

@@ -57,6 +57,7 @@ Status read_hf_quantization(const ConfigFields& root, DecoderConfig& config) {
   if (!root.has("quantization_config")) return {};
   PACELINE_ASSIGN_OR_RETURN(const auto fields, root.object("quantization_config"));
   PACELINE_ASSIGN_OR_RETURN(const auto method, fields.text("quant_method"));
+  config.fp8_scales = true;
   if (method == "fp8") return read_fine_grained(fields, config);
   if (method == "compressed-tensors") return read_compressed(fields, config);
   return fields.wrong("quant_method", "fp8 or compressed-tensors", ErrorCode::kUnimplemented);

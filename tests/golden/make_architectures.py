@@ -252,18 +252,24 @@ def tensor_list(name: str, config_folder: str, folder: str) -> list:
 
 def load(folder: Path, entries: list):
     """The network as published files of these tensors give it."""
+    config = json.loads((folder / "config.json").read_text())
+    return network_of(folder.name, config, {entry[0]: tensor(entry) for entry in entries})
+
+
+def network_of(name: str, config: dict, values: dict):
+    """The network that transformers loads from a configuration and f32 tensors."""
     import torch
     import transformers
     from safetensors.numpy import save_file
 
     with tempfile.TemporaryDirectory() as scratch:
-        Path(scratch, "config.json").write_text((folder / "config.json").read_text())
-        save_file({e[0]: tensor(e) for e in entries}, scratch + "/model.safetensors", {"format": "pt"})
+        Path(scratch, "config.json").write_text(json.dumps(config))
+        save_file(values, scratch + "/model.safetensors", {"format": "pt"})
         network, info = transformers.AutoModelForCausalLM.from_pretrained(
             scratch, attn_implementation="eager", dtype=torch.float32, output_loading_info=True
         )
     if any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")):
-        raise RuntimeError(f"{folder.name}: {info}")
+        raise RuntimeError(f"{name}: {info}")
     return network.eval()
 
 
@@ -295,24 +301,38 @@ def run(network, ids: np.ndarray, padding: int, prefill: int, greedy: int):
     return np.concatenate(logits, 1)[:, :kTokens], ids[:, kTokens:].tolist(), lead
 
 
-def make(name: str) -> None:
-    folder = kHere / name
+def write_config(folder: Path, model: dict) -> dict:
     folder.mkdir(parents=True, exist_ok=True)
-    config = {k: v for k, v in (kBase | kModels[name]).items() if v is not None or k not in kBase}
+    config = {k: v for k, v in (kBase | model).items() if v is not None or k not in kBase}
     config["architectures"] = config.pop("architectures")
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    with tempfile.TemporaryDirectory() as scratch:
-        entries = tensor_list(name, str(folder), scratch)
+    return config
+
+
+def write_tensors(folder: Path, entries: list) -> None:
     text = ",\n".join(json.dumps(entry) for entry in entries)
     (folder / "tensors.json").write_text(f"[\n{text}\n]\n")
 
+
+def make(name: str) -> None:
+    folder = kHere / name
+    write_config(folder, kModels[name])
+    with tempfile.TemporaryDirectory() as scratch:
+        entries = tensor_list(name, str(folder), scratch)
+    write_tensors(folder, entries)
+    write_golden(folder, lambda: load(folder, entries))
+
+
+def write_golden(folder: Path, load_network) -> None:
+    """golden.json and logits.bin, by new networks: one remembers which rope it used last."""
+    name = folder.name
     ids = (draw(f"{name} tokens", 2 * kTokens) % np.uint64(kVocab - 3)).astype(np.int64).reshape(2, -1) + 3
     padding = 0 if name in kLengthDependent else kPadding
     ids[1, :padding] = 0
-    network = load(folder, entries)
+    network = load_network()
     prefills = [kPrefill, kShortPrefill] if name in kLengthDependent else [kPrefill]
     logits, greedy, lead = run(network, ids, padding, kPrefill, kGreedy)
-    runs = [logits] + [run(load(folder, entries), ids, padding, p, 0)[0] for p in prefills[1:]]
+    runs = [logits] + [run(load_network(), ids, padding, p, 0)[0] for p in prefills[1:]]
     golden = dict(
         input_ids=ids.tolist(), padding=padding, prefills=prefills, greedy=greedy, vocabulary=kVocab
     )
