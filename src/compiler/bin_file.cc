@@ -10,16 +10,12 @@
 
 #include "base/check.h"
 #include "system/descriptor_io.h"
+#include "system/errno_error.h"
 
 namespace paceline::compiler {
 namespace {
 
-tl::unexpected<Error> fail_errno(const std::filesystem::path& path, const char* action) {
-  const int number = errno;
-  const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
-  return fail(full ? ErrorCode::kResourceExhausted : ErrorCode::kInternal, "{}: cannot {}: {}",
-              path.string(), action, std::strerror(number));
-}
+using system::fail_errno;
 
 }  // namespace
 

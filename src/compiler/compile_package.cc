@@ -1,6 +1,7 @@
 #include "compiler/compile_package.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -86,6 +87,32 @@ Status run_self_test(const DecoderPackage& package, const CompileOptions& option
   return {};
 }
 
+/// Asks between the pieces that are hashed, too: a file may be long.
+Result<shard::Manifest> hashed_manifest(const fs::path& directory, shard::Manifest facts,
+                                        std::vector<shard::Piece> pieces,
+                                        const CompileOptions& options, Progress& progress) {
+  std::mutex mutex;  // guards what follows, and `progress`
+  std::uint64_t done = 0;
+  std::uint64_t total = 1;
+  bool is_wanted = true;
+  shard::BuildOptions build;
+  build.threads = options.threads;
+  build.is_wanted = [&] {
+    const std::lock_guard lock(mutex);
+    is_wanted = is_wanted && progress.update("hashing", done, total);
+    return is_wanted;
+  };
+  build.progress = [&](std::uint64_t now_done, std::uint64_t all) {
+    const std::lock_guard lock(mutex);
+    done = now_done;
+    total = all;
+    is_wanted = is_wanted && progress.update("hashing", done, total);
+  };
+  auto manifest = shard::build_manifest(directory, std::move(facts), std::move(pieces), build);
+  if (manifest && !is_wanted) return fail(ErrorCode::kCancelled, "interrupted");
+  return manifest;
+}
+
 /// The manifest of a filled directory, after the self-test. `named` holds the same graph and
 /// weights and is what errors are to name: the user's own files where there are such.
 Result<CompileReport> finish(const fs::path& directory, const fs::path& named, FilledPackage filled,
@@ -96,15 +123,8 @@ Result<CompileReport> finish(const fs::path& directory, const fs::path& named, F
   PACELINE_RETURN_IF_ERROR(run_self_test(package, options, progress, report.self_test));
   PACELINE_ASSIGN_OR_RETURN(auto manifest, package.describe(filled.facts));
   PACELINE_ASSIGN_OR_RETURN(auto pieces, package.pieces());
-  shard::BuildOptions build;
-  build.threads = options.threads;
-  bool wanted = true;
-  build.progress = [&](std::uint64_t done, std::uint64_t all) {
-    wanted = progress.update("hashing", done, all) && wanted;
-  };
-  PACELINE_ASSIGN_OR_RETURN(report.manifest, shard::build_manifest(directory, std::move(manifest),
-                                                                   std::move(pieces), build));
-  if (!wanted) return fail(ErrorCode::kCancelled, "interrupted");
+  PACELINE_ASSIGN_OR_RETURN(report.manifest, hashed_manifest(directory, std::move(manifest),
+                                                             std::move(pieces), options, progress));
   PACELINE_RETURN_IF_ERROR(shard::write_manifest(directory, &report.manifest));
   return report;
 }

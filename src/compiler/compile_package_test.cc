@@ -9,9 +9,11 @@
 #include <map>
 #include <set>
 
+#include "compiler/ir_package.h"
 #include "compiler/package_analysis.h"
 #include "compiler/small_llama.h"
 #include "shard/package.h"
+#include "system/files.h"
 #include "text/test_vocabulary.h"
 
 namespace paceline::compiler {
@@ -210,6 +212,42 @@ TEST_F(CompilePackageTest, AWeightlessIrIsRefused) {
   const fs::path source = make_ir();
   fs::resize_file(source / "openvino_model.bin", 1000);
   expect_refused(compile(source, target()), ErrorCode::kDataLoss, {"openvino_model.xml"}, {"ir"});
+}
+
+/// Says no at the third question of a phase.
+class InterruptedAtThird final : public Progress {
+ public:
+  explicit InterruptedAtThird(std::string phase) : phase_(std::move(phase)) {}
+  bool update(std::string_view phase, std::uint64_t, std::uint64_t) override {
+    asked += phase == phase_ ? 1 : 0;
+    return asked < 3;
+  }
+  int asked = 0;
+
+ private:
+  std::string phase_;
+};
+
+TEST_F(CompilePackageTest, HashingEndsAtTheFirstNo) {
+  const fs::path ir = make_ir();
+  InterruptedAtThird progress("hashing");
+  expect_refused(compile_package(ir, target(), {1, 1ULL << 30}, progress), ErrorCode::kCancelled,
+                 {}, {"ir"});
+  EXPECT_EQ(progress.asked, 3);
+}
+
+TEST_F(CompilePackageTest, CopyingEndsAtTheFirstNo) {
+  std::string content(5U << 20U, 'x');
+  content += "end";
+  std::ofstream(root_ / "from", std::ios::binary) << content;
+  InterruptedAtThird progress("files");
+  const Status copied = copy_file(root_ / "from", root_ / "to", progress);
+  ASSERT_FALSE(copied);
+  EXPECT_EQ(copied.error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(progress.asked, 3);
+  NoProgress patient;
+  ASSERT_TRUE(copy_file(root_ / "from", root_ / "to", patient));
+  EXPECT_EQ(system::read_text_file(root_ / "to", 8U << 20U).value(), content);
 }
 
 TEST_F(CompilePackageTest, AnInterruptionInAnyPhaseLeavesNothing) {

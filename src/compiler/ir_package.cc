@@ -1,16 +1,21 @@
 #include "compiler/ir_package.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "compiler/bin_file.h"
 #include "compiler/hf_package.h"
 #include "system/files.h"
+#include "system/input_file.h"
 
 namespace paceline::compiler {
 namespace {
 
 namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxConfigBytes = 16ULL << 20;
+constexpr std::uint64_t kPieceBytes = 1ULL << 20;
 
 bool has_file(const fs::path& path) {
   std::error_code code;
@@ -26,30 +31,30 @@ bool belongs_to_package(const fs::path& file) {
          extension == ".model";
 }
 
-/// The standard library's copy calls a full disk an input/output error.
-bool lacks_space(const fs::path& from, const fs::path& to) {
-  std::error_code code;
-  const auto bytes = fs::file_size(from, code);
-  if (code) return false;
-  const auto space = fs::space(to.parent_path(), code);
-  return !code && space.available < bytes;
-}
+tl::unexpected<Error> interrupted() { return fail(ErrorCode::kCancelled, "interrupted"); }
 
-Status link_or_copy(const fs::path& from, const fs::path& to) {
+Status link_or_copy(const fs::path& from, const fs::path& to, Progress& progress) {
   std::error_code code;
   const fs::path real = fs::canonical(from, code);  // model caches are full of symbolic links
   if (!code) fs::create_hard_link(real, to, code);
-  if (code) fs::copy_file(from, to, code);
-  if (code && lacks_space(from, to)) code = make_error_code(std::errc::no_space_on_device);
-  if (code) {
-    return fail(code == std::errc::no_space_on_device ? ErrorCode::kResourceExhausted
-                                                      : ErrorCode::kInternal,
-                "{}: cannot be copied: {}", from.string(), code.message());
-  }
-  return {};
+  return code ? copy_file(from, to, progress) : Status();
 }
 
 }  // namespace
+
+Status copy_file(const fs::path& from, const fs::path& to, Progress& progress) {
+  PACELINE_ASSIGN_OR_RETURN(const auto source, system::InputFile::open(from));
+  PACELINE_ASSIGN_OR_RETURN(auto target, BinFile::create(to));
+  target.reserve(source.size());
+  std::vector<std::byte> buffer;
+  for (std::uint64_t done = 0; done < source.size(); done += buffer.size()) {
+    buffer.resize(static_cast<std::size_t>(std::min(source.size() - done, kPieceBytes)));
+    PACELINE_RETURN_IF_ERROR(source.read(done, buffer));
+    PACELINE_RETURN_IF_ERROR(target.write(done, buffer));
+    if (!progress.update("files", done + buffer.size(), source.size())) return interrupted();
+  }
+  return {};
+}
 
 Result<shard::ModelFacts> ir_facts(const fs::path& source) {
   for (const char* name : {shard::kGraphFile, shard::kWeightsFile}) {
@@ -91,8 +96,9 @@ Result<shard::ModelFacts> fill_from_ir(const fs::path& source, const fs::path& d
   for (const auto& entry : fs::directory_iterator(source, code)) {
     // A name whose file is gone (a symbolic link in a pruned cache) is no file.
     if (!has_file(entry.path()) || !belongs_to_package(entry.path())) continue;
-    if (!progress.update("files", 0, 1)) return fail(ErrorCode::kCancelled, "interrupted");
-    PACELINE_RETURN_IF_ERROR(link_or_copy(entry.path(), directory / entry.path().filename()));
+    if (!progress.update("files", 0, 1)) return interrupted();
+    PACELINE_RETURN_IF_ERROR(
+        link_or_copy(entry.path(), directory / entry.path().filename(), progress));
   }
   if (code) {
     return fail(ErrorCode::kPermissionDenied, "{}: cannot be listed: {}", source.string(),

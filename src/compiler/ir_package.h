@@ -19,4 +19,9 @@ Result<shard::ModelFacts> ir_facts(const std::filesystem::path& source);
 Result<shard::ModelFacts> fill_from_ir(const std::filesystem::path& source,
                                        const std::filesystem::path& directory, Progress& progress);
 
+/// What fill_from_ir does where the file system knows no links: piece by piece, so that an end is
+/// heeded. `to` is written over.
+Status copy_file(const std::filesystem::path& from, const std::filesystem::path& to,
+                 Progress& progress);
+
 }  // namespace paceline::compiler

@@ -1,4 +1,5 @@
 #include "compiler/weight_journal.h"
+#include "system/errno_error.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 
 namespace paceline::compiler {
 namespace {
+
+using system::fail_errno;
 
 constexpr char kMagic[8] = {'P', 'A', 'C', 'E', 'J', 'R', 'N', '1'};
 
@@ -59,13 +62,6 @@ BlockRecord from_record(const Record& record) {
   result.facts.largest_offset = record.largest[3];
   result.digest = record.digest;
   return result;
-}
-
-tl::unexpected<Error> fail_errno(const std::filesystem::path& path, const char* action) {
-  const int number = errno;
-  const bool full = number == ENOSPC || number == EDQUOT;
-  return fail(full ? ErrorCode::kResourceExhausted : ErrorCode::kInternal, "{}: cannot {}: {}",
-              path.string(), action, std::strerror(number));
 }
 
 /// True where all of it came.

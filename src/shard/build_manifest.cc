@@ -1,7 +1,6 @@
 #include "shard/build_manifest.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "base/checked_math.h"
@@ -88,28 +87,34 @@ Result<std::vector<std::string>> list_files(const fs::path& directory) {
   return names;
 }
 
-Result<FileEntry> hashed_file(const fs::path& path) {
-  PACELINE_ASSIGN_OR_RETURN(const auto file, DataFile::open(path));
-  FileEntry entry;
-  entry.bytes = file.size();
-  PACELINE_ASSIGN_OR_RETURN(entry.sha256, file.hash(0, entry.bytes));
-  return entry;
-}
-
-Status hash_extents(const DataFile& weights, const BuildOptions& options,
-                    std::vector<Extent>* extents) {
+/// Hashes all files that the manifest lists, then all extents.
+Status hash_all(const fs::path& directory, const DataFile& weights, const BuildOptions& options,
+                Manifest& manifest) {
+  std::vector<std::pair<DataFile, FileEntry*>> files;
   std::uint64_t total = 0;
-  for (const Extent& extent : *extents) total += extent.bytes;
-  std::mutex mutex;
-  std::uint64_t done = 0;  // guarded by mutex
-  return for_each_index(extents->size(), options.threads, [&](std::size_t i) -> Status {
-    Extent& extent = (*extents)[i];
-    PACELINE_ASSIGN_OR_RETURN(extent.sha256, weights.hash(extent.offset, extent.bytes));
-    const std::lock_guard lock(mutex);
-    done += extent.bytes;
-    if (options.progress) options.progress(done, total);
+  for (auto& [name, entry] : manifest.files) {
+    PACELINE_ASSIGN_OR_RETURN(auto file, DataFile::open(directory / name));
+    entry.bytes = file.size();
+    total += entry.bytes;
+    files.emplace_back(std::move(file), &entry);
+  }
+  for (const Extent& extent : manifest.extents) total += extent.bytes;
+  ProgressSum progress(options.progress, total);
+  const auto hash_item = [&](std::size_t i) -> Status {
+    if (i < files.size()) {
+      auto& [file, entry] = files[i];
+      PACELINE_ASSIGN_OR_RETURN(entry->sha256,
+                                file.hash(0, entry->bytes, nullptr, options.is_wanted));
+      progress.add(entry->bytes);
+      return {};
+    }
+    Extent& extent = manifest.extents[i - files.size()];
+    PACELINE_ASSIGN_OR_RETURN(
+        extent.sha256, weights.hash(extent.offset, extent.bytes, nullptr, options.is_wanted));
+    progress.add(extent.bytes);
     return {};
-  });
+  };
+  return for_each_index(files.size() + manifest.extents.size(), options.threads, hash_item);
 }
 
 }  // namespace
@@ -139,10 +144,8 @@ Result<Manifest> build_manifest(const fs::path& directory, Manifest facts,
   manifest.weight_bytes = weights.size();
   PACELINE_ASSIGN_OR_RETURN(manifest.extents, plan_extents(std::move(pieces), weights.size()));
   PACELINE_ASSIGN_OR_RETURN(const auto names, list_files(directory));
-  for (const std::string& name : names) {
-    PACELINE_ASSIGN_OR_RETURN(manifest.files[name], hashed_file(directory / name));
-  }
-  PACELINE_RETURN_IF_ERROR(hash_extents(weights, options, &manifest.extents));
+  for (const std::string& name : names) manifest.files.emplace(name, FileEntry());
+  PACELINE_RETURN_IF_ERROR(hash_all(directory, weights, options, manifest));
   // What is written must be readable: one set of rules, that of the reader.
   return parse_manifest(to_json(manifest));
 }

@@ -31,12 +31,14 @@ Result<std::vector<Extent>> plan_extents(std::vector<Piece> pieces, std::uint64_
 struct BuildOptions {
   std::uint32_t threads = 1;
   Progress progress;
+  IsWanted is_wanted;
 };
 
 /// Completes a manifest whose model facts, layers, sizes, quantization and kv the caller has
 /// filled: sets the versions, lists and hashes every file of the flat `directory` (but the weights
 /// and an old manifest; dot files and subdirectories are left out) and the extents. Writes nothing.
-/// The result is checked by parsing it: kInvalidArgument names a field that is not as it should be.
+/// The result is checked by parsing it: kInvalidArgument names a field that is not as it should be;
+/// kCancelled where nobody wants it any more.
 Result<Manifest> build_manifest(const std::filesystem::path& directory, Manifest facts,
                                 std::vector<Piece> pieces, const BuildOptions& options = {});
 

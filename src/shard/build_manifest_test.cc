@@ -111,13 +111,24 @@ TEST_F(BuildManifestTest, ThreadsChangeNothingAndASecondRunGivesTheSame) {
   options.threads = 3;
   options.progress = [&](std::uint64_t done, std::uint64_t total) {
     EXPECT_GT(done, last);
-    EXPECT_EQ(total, 23 * kMiB + 1000);
+    EXPECT_EQ(total, 23 * kMiB + 1000 + 6 + 2);
     last = done;
   };
   const auto again = build_manifest(package(), facts(), pieces(), options);
   ASSERT_TRUE(again);
   EXPECT_EQ(*again, once);
-  EXPECT_EQ(last, 23 * kMiB + 1000);
+  EXPECT_EQ(last, 23 * kMiB + 1000 + 6 + 2);
+}
+
+TEST_F(BuildManifestTest, EndsWhereItIsNotWantedAnyMore) {
+  make_package();
+  BuildOptions options;
+  int asked = 0;
+  options.is_wanted = [&] { return ++asked < 5; };
+  const auto manifest = build_manifest(package(), facts(), pieces(), options);
+  ASSERT_FALSE(manifest);
+  EXPECT_EQ(manifest.error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(asked, 5) << "two files, and the third MiB of 23";
 }
 
 TEST_F(BuildManifestTest, WhatCouldNotBeReadBackIsRefused) {

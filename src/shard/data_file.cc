@@ -11,23 +11,15 @@
 #include <vector>
 
 #include "system/descriptor_io.h"
+#include "system/errno_error.h"
 
 namespace paceline::shard {
 namespace {
 
 namespace fs = std::filesystem;
+using system::fail_errno;
 
 constexpr std::uint64_t kPieceBytes = 1ULL << 20;
-
-tl::unexpected<Error> fail_errno(const fs::path& path, const char* action) {
-  const int number = errno;
-  ErrorCode code = ErrorCode::kInternal;
-  if (number == ENOENT || number == ENOTDIR) code = ErrorCode::kNotFound;
-  if (number == EEXIST) code = ErrorCode::kAlreadyExists;
-  if (number == EACCES || number == EPERM || number == EROFS) code = ErrorCode::kPermissionDenied;
-  if (number == ENOSPC || number == EDQUOT || number == EFBIG) code = ErrorCode::kResourceExhausted;
-  return fail(code, "{}: cannot {}: {}", path.string(), action, std::strerror(number));
-}
 
 }  // namespace
 
@@ -118,11 +110,14 @@ Status DataFile::sync() {
   return {};
 }
 
-Result<Sha256Digest> DataFile::hash(std::uint64_t offset, std::uint64_t bytes,
-                                    DataFile* copy_to) const {
+Result<Sha256Digest> DataFile::hash(std::uint64_t offset, std::uint64_t bytes, DataFile* copy_to,
+                                    const IsWanted& is_wanted) const {
   std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(bytes, kPieceBytes)));
   Sha256 hash;
   while (bytes > 0) {
+    if (is_wanted && !is_wanted()) {
+      return fail(ErrorCode::kCancelled, "{}: hashing was interrupted", path_.string());
+    }
     const auto piece =
         std::span(buffer).first(static_cast<std::size_t>(std::min(bytes, kPieceBytes)));
     PACELINE_RETURN_IF_ERROR(read(offset, piece));

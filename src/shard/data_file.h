@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "shard/progress.h"
 #include "shard/sha256.h"
 
 namespace paceline::shard {
@@ -40,9 +41,10 @@ class DataFile {
   Status sync();
 
   /// SHA-256 of [offset, offset + bytes), read in pieces of at most 1 MiB. Where `copy_to` is
-  /// given, the same bytes are written there at the same offset.
-  Result<Sha256Digest> hash(std::uint64_t offset, std::uint64_t bytes,
-                            DataFile* copy_to = nullptr) const;
+  /// given, the same bytes are written there at the same offset. `is_wanted` is asked before each
+  /// piece.
+  Result<Sha256Digest> hash(std::uint64_t offset, std::uint64_t bytes, DataFile* copy_to = nullptr,
+                            const IsWanted& is_wanted = {}) const;
 
  private:
   DataFile(std::filesystem::path path, int descriptor, std::uint64_t size);

@@ -10,21 +10,14 @@
 #include <utility>
 
 #include "shard/fetch.h"
+#include "system/errno_error.h"
 #include "system/files.h"
 
 namespace paceline::shard {
 namespace {
 
 namespace fs = std::filesystem;
-
-tl::unexpected<Error> fail_errno(const fs::path& path, const char* action) {
-  const int number = errno;
-  ErrorCode code = ErrorCode::kInternal;
-  if (number == EACCES || number == EPERM || number == EROFS) code = ErrorCode::kPermissionDenied;
-  if (number == ENOSPC || number == EDQUOT || number == EFBIG) code = ErrorCode::kResourceExhausted;
-  if (number == ENOTDIR || number == ENOENT) code = ErrorCode::kNotFound;
-  return fail(code, "{}: cannot {}: {}", path.string(), action, std::strerror(number));
-}
+using system::fail_errno;
 
 Status check_digest(const fs::path& path, const Manifest& own, const Manifest& wanted) {
   if (own.digest == wanted.digest) return {};

@@ -1,6 +1,5 @@
 #include "shard/package.h"
 
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -13,23 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Adds up what the threads have done and tells the caller.
-class ProgressSum {
- public:
-  ProgressSum(const Progress& progress, std::uint64_t total) : progress_(progress), total_(total) {}
-  void add(std::uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
-    done_ += bytes;
-    if (progress_) progress_(done_, total_);
-  }
-
- private:
-  const Progress& progress_;
-  std::uint64_t total_;
-  std::uint64_t done_ = 0;  // guarded by mutex_
-  std::mutex mutex_;
-};
-
 Result<DataFile> open_with_length(const fs::path& path, std::uint64_t bytes) {
   PACELINE_ASSIGN_OR_RETURN(auto file, DataFile::open(path));
   if (file.size() == bytes) return file;
@@ -38,14 +20,15 @@ Result<DataFile> open_with_length(const fs::path& path, std::uint64_t bytes) {
 }
 
 /// Hashes a whole file, copying it to `copy` where that is given.
-Status check_file(const fs::path& path, const FileEntry& entry, const fs::path* copy) {
+Status check_file(const fs::path& path, const FileEntry& entry, const fs::path* copy,
+                  const IsWanted& is_wanted = {}) {
   PACELINE_ASSIGN_OR_RETURN(const auto file, open_with_length(path, entry.bytes));
   std::optional<DataFile> target;
   if (copy != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(target, DataFile::create_sparse(*copy, entry.bytes));
   }
   PACELINE_ASSIGN_OR_RETURN(const auto digest,
-                            file.hash(0, entry.bytes, target ? &*target : nullptr));
+                            file.hash(0, entry.bytes, target ? &*target : nullptr, is_wanted));
   if (digest == entry.sha256) return {};
   return fail(ErrorCode::kDataLoss, "{}: is damaged: its SHA-256 is {}, expected {} by {}",
               path.string(), to_hex(digest), to_hex(entry.sha256), kManifestFile);
@@ -126,7 +109,7 @@ Status verify(const fs::path& directory, const Manifest& manifest, const VerifyO
     }
     if (i < files.size()) {
       const auto& [name, entry] = files[i];
-      PACELINE_RETURN_IF_ERROR(check_file(directory / name, entry, nullptr));
+      PACELINE_RETURN_IF_ERROR(check_file(directory / name, entry, nullptr, options.is_wanted));
       progress.add(entry.bytes);
       return {};
     }
@@ -138,12 +121,13 @@ Status verify(const fs::path& directory, const Manifest& manifest, const VerifyO
   return for_each_index(files.size() + extents.size(), options.threads, check);
 }
 
-Status verify_file(const fs::path& directory, const Manifest& manifest, const std::string& name) {
+Status verify_file(const fs::path& directory, const Manifest& manifest, const std::string& name,
+                   const IsWanted& is_wanted) {
   const auto file = manifest.files.find(name);
   if (file == manifest.files.end()) {
     return fail(ErrorCode::kNotFound, "{}: is not of this package", (directory / name).string());
   }
-  return check_file(directory / name, file->second, nullptr);
+  return check_file(directory / name, file->second, nullptr, is_wanted);
 }
 
 Status verify_extent(const fs::path& directory, const Manifest& manifest, std::size_t index) {

@@ -6,13 +6,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "base/ids.h"
 #include "shard/manifest.h"
+#include "shard/progress.h"
 
 namespace paceline::shard {
 
@@ -22,14 +22,6 @@ Result<Manifest> read_manifest(const std::filesystem::path& directory);
 
 /// Writes DIR/paceline.json atomically and sets `manifest->digest`.
 Status write_manifest(const std::filesystem::path& directory, Manifest* manifest);
-
-/// Called after each file and extent with bytes done and to do; one call at a time, from any of
-/// the threads.
-using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;
-
-/// Asked between pieces of long work, from any of its threads; false ends it with kCancelled.
-/// Empty: it is always wanted.
-using IsWanted = std::function<bool()>;
 
 struct VerifyOptions {
   std::optional<LayerRange> layers;  ///< only what this range needs; nullopt: everything
@@ -50,7 +42,7 @@ Status verify(const std::filesystem::path& directory, const Manifest& manifest,
 
 /// The length and hash of one of `manifest.files`. kNotFound, kDataLoss as above.
 Status verify_file(const std::filesystem::path& directory, const Manifest& manifest,
-                   const std::string& name);
+                   const std::string& name, const IsWanted& is_wanted = {});
 
 /// The hash of extent `index` in the weights of the package; kNotFound where it has a hole,
 /// kDataLoss where it is damaged.

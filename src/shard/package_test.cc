@@ -103,6 +103,16 @@ TEST_F(PackageTest, VerifyingEndsWhereItIsNotWantedAnyMore) {
   EXPECT_EQ(done, 8U) << "both files, and no extent";
 }
 
+TEST_F(PackageTest, ALongFileIsNotHashedToItsEndWhereItIsNotWantedAnyMore) {
+  const Manifest manifest = make_package();
+  const DataFile weights = DataFile::open(package() / kWeightsFile).value();
+  int asked = 0;
+  const auto hash = weights.hash(0, weights.size(), nullptr, [&] { return ++asked < 4; });
+  ASSERT_FALSE(hash);
+  EXPECT_EQ(hash.error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(asked, 4) << "of 23 pieces";
+}
+
 TEST_F(PackageTest, AChangedByteIsFoundByNameAndOffset) {
   const Manifest manifest = make_package();
   flip_byte(package() / kWeightsFile, 20 * kMiB + 777);

@@ -1,4 +1,5 @@
 #include "system/files.h"
+#include "system/errno_error.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -32,16 +33,6 @@ class Descriptor {
  private:
   int value_;
 };
-
-tl::unexpected<Error> fail_errno(const fs::path& path, const char* action) {
-  const int number = errno;
-  ErrorCode code = ErrorCode::kInternal;
-  if (number == ENOENT || number == ENOTDIR) code = ErrorCode::kNotFound;
-  if (number == EACCES || number == EPERM || number == EROFS) code = ErrorCode::kPermissionDenied;
-  if (number == EEXIST) code = ErrorCode::kAlreadyExists;
-  if (number == ENOSPC || number == EDQUOT) code = ErrorCode::kResourceExhausted;
-  return fail(code, "{}: cannot {}: {}", path.string(), action, std::strerror(number));
-}
 
 Status sync_path(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

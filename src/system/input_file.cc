@@ -9,19 +9,10 @@
 #include <utility>
 
 #include "system/descriptor_io.h"
+#include "system/errno_error.h"
 
 namespace paceline::system {
-namespace {
-
-tl::unexpected<Error> fail_errno(const std::filesystem::path& path, const char* action) {
-  const int number = errno;
-  ErrorCode code = ErrorCode::kInternal;
-  if (number == ENOENT || number == ENOTDIR) code = ErrorCode::kNotFound;
-  if (number == EACCES || number == EPERM) code = ErrorCode::kPermissionDenied;
-  return fail(code, "{}: cannot {}: {}", path.string(), action, std::strerror(number));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 InputFile::InputFile(std::filesystem::path path, int descriptor)
     : path_(std::move(path)), descriptor_(descriptor) {}
