@@ -17,8 +17,8 @@
 #include "compiler/decoded_weights.h"
 #include "compiler/ir_directory.h"
 #include "compiler/tensor_plan.h"
-#include "model/dequantize.h"
 #include "model/gguf.h"
+#include "model/tensor_testing.h"
 
 namespace paceline::compiler {
 namespace {
@@ -99,8 +99,7 @@ TEST_F(SmolLm2Test, EveryWeightIsWithinItsBoundOfTheDefinition) {
   for (const PlannedTensor& planned : plan->tensors) {
     const model::TensorInfo& tensor = *planned.pieces[0].source;
     if (tensor.shape.size() != 2) continue;
-    std::vector<float> expected(tensor.shape[0] * tensor.shape[1]);
-    model::dequantize(tensor.type, source_->bytes(tensor), expected);
+    const std::vector<float> expected = model::stored_values(*source_, tensor);
     const std::vector<float> actual = matrix_values(constants, "self." + planned.name);
     ASSERT_EQ(actual.size(), expected.size());
     const std::uint64_t columns = tensor.shape[1];

@@ -12,7 +12,7 @@
 #include "compiler/decoded_weights.h"
 #include "compiler/memory_source_testing.h"
 #include "compiler/small_llama.h"
-#include "model/dequantize.h"
+#include "model/tensor_testing.h"
 #include "system/memory.h"
 
 namespace paceline::compiler {
@@ -103,8 +103,7 @@ TEST_F(WeightWriterTest, RowsAreWrittenInTheirNewOrderOverManyBlocks) {
   const StoredWeight& weight = weights->at("model.layers.0.self_attn.q_proj.weight");
   const std::vector<float> actual = read_back(weight, mapped->bytes());
   const model::TensorInfo& tensor = *file->find("blk.0.attn_q.weight").value();
-  std::vector<float> stored(8192 * 1024);
-  model::dequantize(tensor.type, file->bytes(tensor), stored);
+  const std::vector<float> stored = model::stored_values(*file, tensor);
   const RowOrder order = {64, 64};
   for (std::uint64_t row = 0; row < 8192; ++row) {
     const auto expected = std::span(stored).subspan(order.source_row(row) * 1024, 1024);

@@ -166,11 +166,6 @@ const GgufFile::Place& GgufFile::place(const TensorInfo& tensor) const {
   return places_[index];
 }
 
-std::span<const std::byte> GgufFile::bytes(const TensorInfo& tensor) const {
-  const Place& at = place(tensor);
-  return parts_[at.part].file.subspan(at.offset, tensor.size_bytes);
-}
-
 Status GgufFile::read(const TensorInfo& tensor, std::uint64_t offset,
                       std::span<std::byte> into) const {
   PACELINE_CHECK(offset <= tensor.size_bytes && into.size() <= tensor.size_bytes - offset);

@@ -39,7 +39,6 @@ class GgufFile final : public TensorSource {
   std::span<const TensorInfo> tensors() const override { return tensors_; }
   Status read(const TensorInfo& tensor, std::uint64_t offset,
               std::span<std::byte> into) const override;
-  std::span<const std::byte> bytes(const TensorInfo& tensor) const override;
   Result<const TensorInfo*> find(std::string_view name) const override;
 
   bool has(std::string_view key) const { return values_.contains(key); }

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/dequantize.h"
 #include "model/gguf.h"
+#include "model/tensor_testing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto* begin = reinterpret_cast<const std::byte*>(data);
@@ -13,11 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!file) return 0;
   (void)(*file)->decoder_config().has_value();
   (void)(*file)->vocabulary().has_value();
-  for (const auto& tensor : (*file)->tensors()) {
-    const std::size_t elements = tensor.size_bytes / paceline::model::block_bytes(tensor.type) *
-                                 paceline::model::block_elements(tensor.type);
-    std::vector<float> values(elements);
-    paceline::model::dequantize(tensor.type, (*file)->bytes(tensor), values);
-  }
+  for (const auto& tensor : (*file)->tensors()) paceline::model::stored_values(**file, tensor);
   return 0;
 }

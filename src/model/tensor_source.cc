@@ -40,8 +40,6 @@ std::string_view to_string(TensorType type) { return row(type).name; }
 std::size_t block_elements(TensorType type) { return row(type).elements; }
 std::size_t block_bytes(TensorType type) { return row(type).bytes; }
 
-std::span<const std::byte> TensorSource::bytes(const TensorInfo& /*tensor*/) const { return {}; }
-
 Result<const TensorInfo*> TensorSource::find(std::string_view name) const {
   const auto all = tensors();
   const auto found = std::find_if(all.begin(), all.end(),

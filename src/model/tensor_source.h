@@ -63,10 +63,6 @@ class TensorSource {
   /// range lies in its size_bytes.
   virtual Status read(const TensorInfo& tensor, std::uint64_t offset,
                       std::span<std::byte> into) const = 0;
-  /// The stored bytes as a view, empty where the source is not mapped; what is touched counts as
-  /// this process's memory. Valid as long as the source.
-  virtual std::span<const std::byte> bytes(const TensorInfo& tensor) const;
-
   /// kNotFound names the tensor.
   virtual Result<const TensorInfo*> find(std::string_view name) const;
 };
