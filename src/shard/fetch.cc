@@ -20,7 +20,7 @@ constexpr std::uint64_t kSpareDiskBytes = 16ULL << 20;
 
 /// What a fetch is about; all of it outlives its parts.
 struct Job {
-  const std::string& source;
+  PackageSource& source;
   const fs::path& directory;
   const Manifest& manifest;
   const FetchOptions& options;
@@ -83,7 +83,8 @@ class Inventory {
     if (item < names_.size()) {
       std::error_code code;
       return fs::exists(job_.directory / names_[item], code) &&
-             verify_file(job_.directory, manifest_, names_[item]).has_value();
+             verify_file(job_.directory, manifest_, names_[item], job_.options.is_wanted)
+                 .has_value();
     }
     const Extent& extent = manifest_.extents[extents_[item - names_.size()]];
     if (weights_.is_hole(extent.offset, extent.bytes)) return false;
@@ -93,6 +94,7 @@ class Inventory {
   void show(std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     done_ += bytes;
+    job_.source.keep_alive();
     if (job_.options.progress) job_.options.progress("checking", done_, total_);
   }
 
@@ -110,7 +112,7 @@ class Inventory {
 class Receiver {
  public:
   Receiver(const Job& job, const Missing& missing, DataFile* weights)
-      : source_(job.source),
+      : source_(job.source.name()),
         directory_(job.directory),
         manifest_(job.manifest),
         options_(job.options),
@@ -253,7 +255,7 @@ Result<FetchReport> fetch_layers(PackageSource& source, const fs::path& target,
 
   const fs::path bin = target / kWeightsFile;
   PACELINE_ASSIGN_OR_RETURN(auto weights, DataFile::open_for_update(bin, manifest.weight_bytes));
-  const Job job = {source.name(), target, manifest, options};
+  const Job job = {source, target, manifest, options};
   PACELINE_ASSIGN_OR_RETURN(const Missing missing, Inventory(job, weights).take(report.layers));
   if (const Status room = check_disk(target, missing.bytes); !room) {
     std::error_code ignored;

@@ -42,6 +42,9 @@ class PackageSource {
   /// the weights lies in one extent. Errors: the sink's; kNotFound where the source does not hold
   /// a range; those of reading, named.
   virtual Status read(std::span<const FileRange> ranges, const PieceSink& sink) = 0;
+  /// Called now and then during long work between the other calls: a source that is far away takes
+  /// silence for an end.
+  virtual void keep_alive() {}
 };
 
 /// A package directory, perhaps a sparse one. Reads with pread, 1 MiB at a time.

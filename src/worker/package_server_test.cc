@@ -7,10 +7,13 @@
 #include <fstream>
 #include <latch>
 #include <mutex>
+#include <thread>
 
+#include "net/tcp_transport.h"
 #include "shard/data_file.h"
 #include "shard/package.h"
 #include "worker/fetch_testing.h"
+#include "worker/remote_package.h"
 
 namespace paceline::worker {
 namespace {
@@ -152,6 +155,57 @@ TEST_F(ServedPackageTest, AFetcherNeedsItsRoleItsVersionAndAPlace) {
   ask(next, {digest(), "config.json", 0, 1});
   ASSERT_TRUE(next.send({}, wire::LinkStage{"digest", {0, 1}, {1, 2}, {}, "", "", 1, {}}));
   EXPECT_THAT(next.receive<wire::Fault>().message, HasSubstr("not expected"));
+}
+
+/// Over TCP, which knows silence; fetchers may be silent for 400 ms.
+class SilentFetcherTest : public ServingWorkerTest {
+ protected:
+  void SetUp() override {
+    ServingWorkerTest::SetUp();
+    make_package();
+    store_ = PackageStore::open({package()}).value();
+    WorkerOptions options;
+    options.fetcher_silence = std::chrono::milliseconds(400);
+    worker_ = Worker::start(tcp_, store_, {}, clock_, options).value();
+  }
+  void TearDown() override {
+    worker_.reset();
+    ServingWorkerTest::TearDown();
+  }
+  Peer fetcher_over_tcp() {
+    Peer peer;
+    peer.connection =
+        net::dial_and_wait(tcp_, worker_->endpoint(), net::soon(), peer.handler).value();
+    EXPECT_TRUE(peer.send({}, hello(wire::Role::kFetcher, {1, 2})));
+    peer.receive<wire::Welcome>();
+    return peer;
+  }
+  net::TcpTransport tcp_{thread_};
+};
+
+TEST_F(SilentFetcherTest, LosesItsPlace) {
+  std::vector<Peer> fetchers;
+  for (int i = 0; i < PackageServer::kMaxClients; ++i) fetchers.push_back(fetcher_over_tcp());
+  for (Peer& peer : fetchers) ASSERT_TRUE(peer.handler->wait_for_close());
+  // The places are free once the worker's side has let go of the connections, too.
+  for (int i = 0; i < PackageServer::kMaxClients; ++i) fetcher_over_tcp();
+}
+
+TEST_F(SilentFetcherTest, IsNotSilentWhereItKeepsItselfAlive) {
+  RemotePackageOptions options;
+  options.address = address();
+  options.ping_interval = std::chrono::milliseconds(50);
+  const auto remote = RemotePackage::connect(tcp_, options);
+  ASSERT_TRUE(remote) << remote.error().message();
+  for (int i = 0; i < 20; ++i) {
+    (*remote)->keep_alive();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  // 1 s after the greeting; pongs are not taken for the answer.
+  const auto text = (*remote)->read_manifest_text();
+  ASSERT_TRUE(text) << text.error().message();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  EXPECT_FALSE((*remote)->read_manifest_text());
 }
 
 /// Keeps every frame, as a connection whose peer does not read.

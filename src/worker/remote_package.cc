@@ -33,6 +33,10 @@ class RemotePackage::Handler final : public net::ConnectionHandler {
  public:
   void on_frame(wire::Frame frame) override {
     const std::lock_guard lock(mutex_);
+    if (owed_pongs_ > 0 && std::holds_alternative<wire::Pong>(frame.message)) {
+      --owed_pongs_;
+      return;
+    }
     if (owed_ == 0) {
       if (!end_) end_ = Error(ErrorCode::kDataLoss, "sent what was not asked for");
     } else {
@@ -51,6 +55,12 @@ class RemotePackage::Handler final : public net::ConnectionHandler {
   void owe() {
     const std::lock_guard lock(mutex_);
     ++owed_;
+  }
+
+  /// One more pong may come, which nobody waits for.
+  void owe_pong() {
+    const std::lock_guard lock(mutex_);
+    ++owed_pongs_;
   }
 
   /// The next frame; a Fault is an error.
@@ -78,6 +88,7 @@ class RemotePackage::Handler final : public net::ConnectionHandler {
   std::condition_variable changed_;
   std::deque<wire::Frame> frames_;
   std::size_t owed_ = 0;
+  std::size_t owed_pongs_ = 0;
   std::optional<Error> end_;
 };
 
@@ -188,6 +199,15 @@ Result<std::string> RemotePackage::read_manifest_text() {
   if (shard::to_hex(shard::sha256(text)) == options_.digest) return text;
   return named(
       Error(ErrorCode::kDataLoss, fmt::format("does not have the digest {}", options_.digest)));
+}
+
+void RemotePackage::keep_alive() {
+  const TimePoint now = clock_.now();
+  if (now - last_ping_ < options_.ping_interval) return;
+  last_ping_ = now;
+  handler_->owe_pong();
+  // Where this fails, so will the next request, which says why.
+  (void)connection_->send({{}, wire::Ping(), {}});
 }
 
 Status RemotePackage::ask_ahead(std::span<const shard::FileRange> ranges, Cursor& cursor) {

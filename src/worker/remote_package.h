@@ -29,6 +29,8 @@ struct RemotePackageOptions {
   shard::IsWanted is_wanted;
   /// For each piece, from when all before it have come.
   Duration piece_timeout = std::chrono::seconds(60);
+  /// Between the pings of keep_alive(): well below WorkerOptions::fetcher_silence.
+  Duration ping_interval = std::chrono::seconds(15);
 };
 
 /// Limits of a connection to a worker that is fetched from: no frame is larger than a piece.
@@ -51,6 +53,7 @@ class RemotePackage final : public shard::PackageSource {
   /// kDataLoss where it does not have the digest.
   Result<std::string> read_manifest_text() override;
   Status read(std::span<const shard::FileRange> ranges, const shard::PieceSink& sink) override;
+  void keep_alive() override;
 
  private:
   class Handler;
@@ -76,6 +79,8 @@ class RemotePackage final : public shard::PackageSource {
   Result<wire::Frame> receive(std::uint64_t offset);
 
   RemotePackageOptions options_;
+  SteadyClock clock_;
+  TimePoint last_ping_ = {};
   std::shared_ptr<Handler> handler_;
   std::shared_ptr<net::Connection> connection_;
 };

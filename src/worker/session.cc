@@ -18,11 +18,13 @@ constexpr auto kSilenceLimit = std::chrono::seconds(10);
 }  // namespace
 
 Session::Session(std::shared_ptr<net::Connection> connection, std::shared_ptr<StageHost> host,
-                 std::shared_ptr<PackageServer> packages, WelcomeSource welcome)
+                 std::shared_ptr<PackageServer> packages, WelcomeSource welcome,
+                 Duration fetcher_silence)
     : connection_(std::move(connection)),
       host_(std::move(host)),
       packages_(std::move(packages)),
-      welcome_(std::move(welcome)) {}
+      welcome_(std::move(welcome)),
+      fetcher_silence_(fetcher_silence) {}
 
 void Session::reply(const wire::Address& address, wire::Message message) {
   if (auto sent = connection_->send({address, std::move(message), {}}); !sent) {
@@ -60,6 +62,7 @@ void Session::on_hello(const wire::Address& address, const wire::Hello& hello) {
     return;
   }
   if (hello.role == wire::Role::kCoordinator) connection_->set_silence_limit(kSilenceLimit);
+  if (hello.role == wire::Role::kFetcher) connection_->set_silence_limit(fetcher_silence_);
   has_greeted_ = true;
   role_ = hello.role;
   peer_name_ = hello.name;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "net/transport.h"
 #include "wire/messages.h"
 #include "worker/package_server.h"
@@ -19,7 +20,7 @@ using WelcomeSource = std::function<wire::Welcome()>;
 class Session final : public net::ConnectionHandler {
  public:
   Session(std::shared_ptr<net::Connection> connection, std::shared_ptr<StageHost> host,
-          std::shared_ptr<PackageServer> packages, WelcomeSource welcome);
+          std::shared_ptr<PackageServer> packages, WelcomeSource welcome, Duration fetcher_silence);
 
   void on_frame(wire::Frame frame) override;
   void on_closed(const Error& reason) override;
@@ -40,6 +41,7 @@ class Session final : public net::ConnectionHandler {
   std::shared_ptr<StageHost> host_;
   std::shared_ptr<PackageServer> packages_;
   WelcomeSource welcome_;
+  Duration fetcher_silence_;
   std::shared_ptr<PackageServer::Client> fetcher_;  ///< of role kFetcher only
   bool has_greeted_ = false;
   bool is_linked_ = false;  ///< an upstream stage that was compared

@@ -42,8 +42,9 @@ Result<std::unique_ptr<Worker>> Worker::start(net::Transport& transport, const P
   auto host = std::make_shared<StageHost>(transport, std::move(loader), clock, options.identity);
   auto packages = std::make_shared<PackageServer>(store, clock, [host] { return host->is_busy(); });
   auto accept = [host, packages, options, &store](const std::shared_ptr<net::Connection>& peer) {
-    return std::make_shared<Session>(peer, host, packages,
-                                     [options, &store] { return make_welcome(options, store); });
+    return std::make_shared<Session>(
+        peer, host, packages, [options, &store] { return make_welcome(options, store); },
+        options.fetcher_silence);
   };
   PACELINE_ASSIGN_OR_RETURN(auto listener, transport.listen(options.endpoint, std::move(accept)));
   return std::unique_ptr<Worker>(

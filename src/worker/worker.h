@@ -1,6 +1,7 @@
 // The worker process: listens, and serves the stages that a coordinator assigns to it.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,8 @@ struct WorkerOptions {
   bool insecure = false;
   std::uint32_t threads = 0;
   StageIdentity identity;
+  /// A fetcher from which nothing comes for so long is let go, and another gets its place.
+  Duration fetcher_silence = std::chrono::seconds(120);
 };
 
 /// Accepts connections and serves them from start() to destruction, which waits for the step that
