@@ -63,7 +63,8 @@ class Conversation {
     coordinator::GenerationRequest request;
     PACELINE_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, session_.tokenizer());
     PACELINE_ASSIGN_OR_RETURN(request.prompt, tokenizer->encode(prompt, false));
-    PACELINE_ASSIGN_OR_RETURN(request.sampling, flags_.sampling.sampling_spec());
+    PACELINE_ASSIGN_OR_RETURN(request.sampling,
+                              flags_.sampling.sampling_spec(session_.manifest().model.sampling));
     request.max_tokens = flags_.sampling.max_tokens;
     request.stop = flags_.sampling.stop;
     const auto show = [](std::string_view piece) {

@@ -125,7 +125,8 @@ Result<coordinator::GenerationRequest> request_from(ChainSession& session,
   coordinator::GenerationRequest request;
   PACELINE_ASSIGN_OR_RETURN(request.prompt, prompt_tokens(session, flags, prompt));
   PACELINE_RETURN_IF_ERROR(check_ids(request.prompt, vocabulary_size));
-  PACELINE_ASSIGN_OR_RETURN(request.sampling, flags.sampling.sampling_spec());
+  PACELINE_ASSIGN_OR_RETURN(request.sampling,
+                            flags.sampling.sampling_spec(session.manifest().model.sampling));
   request.sampling.logprobs = flags.logprobs;
   if (flags.json && !flags.logprobs) request.sampling.logprobs = 0;
   PACELINE_RETURN_IF_ERROR(sampling::check(request.sampling, vocabulary_size));

@@ -31,6 +31,7 @@ nlohmann::json manifest_json(const shard::Manifest& manifest) {
           {"vocabulary_size", manifest.vocabulary_size},
           {"context_tokens", manifest.context_tokens},
           {"quantization", manifest.quantization},
+          {"sampling", to_json(manifest.model.sampling)},
           {"weight_bytes", manifest.weight_bytes},
           {"layer_bytes", bytes.layers},
           {"embedding_bytes", bytes.embedding},
@@ -39,6 +40,16 @@ nlohmann::json manifest_json(const shard::Manifest& manifest) {
           {"kv_bytes_per_token",
            {{"fast", shard::paged_kv_bytes_per_token(manifest, all, Profile::kFast)},
             {"exact", shard::paged_kv_bytes_per_token(manifest, all, Profile::kExact)}}}};
+}
+
+/// "do_sample true, temperature 0.6".
+std::string sampling_text(const SamplingDefaults& sampling) {
+  std::string text;
+  const nlohmann::ordered_json json = to_json(sampling);
+  for (const auto& [name, value] : json.items()) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value.dump());
+  }
+  return text;
 }
 
 Status inspect(const std::string& package, bool as_json) {
@@ -60,6 +71,9 @@ Status inspect(const std::string& package, bool as_json) {
              human_bytes(manifest.weight_bytes), human_bytes(bytes.embedding),
              human_bytes(layer_bytes), human_bytes(bytes.head));
   fmt::print("quantization  {}\n", manifest.quantization);
+  if (!manifest.model.sampling.empty()) {
+    fmt::print("sampling      {}\n", sampling_text(manifest.model.sampling));
+  }
   fmt::print("KV per token  {} (fast), {} (exact)\n",
              human_bytes(shard::paged_kv_bytes_per_token(manifest, all, Profile::kFast)),
              human_bytes(shard::paged_kv_bytes_per_token(manifest, all, Profile::kExact)));

@@ -1,6 +1,8 @@
 #include "cli/sampling_flags.h"
 
 #include <charconv>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace paceline::cli {
@@ -19,21 +21,20 @@ void SamplingFlags::add_to(CLI::App& command) {
   command.add_option("--max-tokens,-n", max_tokens, "Tokens to answer at most")
       ->check(CLI::Range(1U, 1U << 24U))
       ->capture_default_str();
-  command.add_option("--temperature", spec.temperature, "0: always the likeliest token")
-      ->capture_default_str();
-  command
-      .add_option("--top-p", spec.top_p, "Choose among the likeliest with this probability mass")
-      ->capture_default_str();
-  command.add_option("--top-k", spec.top_k, "Choose among the k likeliest; 0: all")
-      ->capture_default_str();
-  command
-      .add_option("--min-p", spec.min_p,
-                  "Choose among those of at least this share of the likeliest's probability")
-      ->capture_default_str();
-  command
-      .add_option("--repetition-penalty", spec.repetition_penalty,
-                  "Above 1: tokens of the prompt and the answer become less likely")
-      ->capture_default_str();
+  const auto add = [&command](const char* flag, auto& value, const std::string& meaning) {
+    return command
+        .add_option(flag, value, meaning + "; default: the package's (see inspect), else this")
+        ->capture_default_str();
+  };
+  options_.temperature = add("--temperature", spec.temperature, "0: always the likeliest token");
+  options_.top_p =
+      add("--top-p", spec.top_p, "Choose among the likeliest with this probability mass");
+  options_.top_k = add("--top-k", spec.top_k, "Choose among the k likeliest; 0: all");
+  options_.min_p = add("--min-p", spec.min_p,
+                       "Choose among those of at least this share of the likeliest's probability");
+  options_.repetition_penalty =
+      add("--repetition-penalty", spec.repetition_penalty,
+          "Above 1: tokens of the prompt and the answer become less likely");
   command
       .add_option("--presence-penalty", spec.presence_penalty,
                   "-2 to 2, taken off the logits of tokens that the answer has")
@@ -60,8 +61,19 @@ void SamplingFlags::add_to(CLI::App& command) {
       ->capture_default_str();
 }
 
-Result<sampling::SamplingSpec> SamplingFlags::sampling_spec() const {
+Result<sampling::SamplingSpec> SamplingFlags::sampling_spec(const SamplingDefaults& package) const {
   sampling::SamplingSpec whole = spec;
+  if (package.do_sample.value_or(false)) {
+    const auto take = [](const CLI::Option* flag, auto& value, const auto& default_value) {
+      if (default_value && (flag == nullptr || flag->count() == 0)) value = *default_value;
+    };
+    // Its publisher wants sampling, which a temperature of 0 would not be.
+    take(options_.temperature, whole.temperature, std::optional(package.temperature.value_or(1)));
+    take(options_.top_p, whole.top_p, package.top_p);
+    take(options_.top_k, whole.top_k, package.top_k);
+    take(options_.min_p, whole.min_p, package.min_p);
+    take(options_.repetition_penalty, whole.repetition_penalty, package.repetition_penalty);
+  }
   for (const std::string& text : logit_bias) {
     PACELINE_ASSIGN_OR_RETURN(const auto entry, parse_logit_bias(text));
     whole.logit_bias.push_back(entry);

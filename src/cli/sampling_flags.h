@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/sampling_defaults.h"
 #include "sampling/sampling_spec.h"
 
 namespace paceline::cli {
@@ -18,8 +19,19 @@ struct SamplingFlags {
   std::vector<std::string> stop;
 
   void add_to(CLI::App& command);
-  /// All of it, checked but for the vocabulary. kInvalidArgument naming the flag.
-  Result<sampling::SamplingSpec> sampling_spec() const;
+  /// All of it, checked but for the vocabulary; where no flag was given, what the package says.
+  /// kInvalidArgument naming the flag.
+  Result<sampling::SamplingSpec> sampling_spec(const SamplingDefaults& package = {}) const;
+
+ private:
+  /// Flags that a package may have defaults for; of the command.
+  struct Options {
+    CLI::Option* temperature = nullptr;
+    CLI::Option* top_p = nullptr;
+    CLI::Option* top_k = nullptr;
+    CLI::Option* min_p = nullptr;
+    CLI::Option* repetition_penalty = nullptr;
+  } options_;
 };
 
 /// "5:-1.5" is a bias of -1.5 for token 5; "5:-inf" forbids it.

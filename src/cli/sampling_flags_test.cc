@@ -26,6 +26,48 @@ TEST(ParseLogitBiasTest, AllElseIsRefusedByName) {
   }
 }
 
+SamplingDefaults defaults_of_a_package() {
+  SamplingDefaults defaults;
+  defaults.do_sample = true;
+  defaults.temperature = 0.6;
+  defaults.top_k = 20;
+  defaults.top_p = 0.95;
+  defaults.min_p = 0.05;
+  defaults.repetition_penalty = 1.1;
+  return defaults;
+}
+
+TEST(SamplingFlagsTest, ThePackageSaysWhatNoFlagSays) {
+  CLI::App app;
+  SamplingFlags flags;
+  flags.add_to(app);
+  app.parse("--top-k 7 --min-p 0");
+  const auto spec = flags.sampling_spec(defaults_of_a_package()).value();
+  EXPECT_EQ(spec.temperature, 0.6);
+  EXPECT_EQ(spec.top_k, 7U);
+  EXPECT_EQ(spec.top_p, 0.95);
+  EXPECT_EQ(spec.min_p, 0.0);
+  EXPECT_EQ(spec.repetition_penalty, 1.1);
+  app.parse("--temperature 0 --top-p 1 --repetition-penalty 1");
+  const auto greedy = flags.sampling_spec(defaults_of_a_package()).value();
+  EXPECT_EQ(greedy.temperature, 0.0);
+  EXPECT_EQ(greedy.top_p, 1.0);
+  EXPECT_EQ(greedy.repetition_penalty, 1.0);
+}
+
+TEST(SamplingFlagsTest, APackageThatDoesNotSampleSaysNothing) {
+  const SamplingFlags flags;
+  SamplingDefaults defaults = defaults_of_a_package();
+  defaults.do_sample = false;
+  EXPECT_EQ(flags.sampling_spec(defaults).value(), sampling::SamplingSpec());
+  defaults.do_sample = std::nullopt;
+  EXPECT_EQ(flags.sampling_spec(defaults).value(), sampling::SamplingSpec());
+  SamplingDefaults only;
+  only.do_sample = true;
+  EXPECT_EQ(flags.sampling_spec(only).value().temperature, 1.0);
+  EXPECT_EQ(flags.sampling_spec(only).value().top_k, 0U);
+}
+
 TEST(SamplingFlagsTest, FlagsMakeTheSpecification) {
   CLI::App app;
   SamplingFlags flags;

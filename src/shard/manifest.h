@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/ids.h"
+#include "base/sampling_defaults.h"
 #include "shard/sha256.h"
 
 namespace paceline::shard {
@@ -77,6 +78,7 @@ struct ModelFacts {
   std::string name;          ///< may be empty
   std::string architecture;  ///< the source's name for it
   std::string source;        ///< "gguf", "openvino" or "safetensors"
+  SamplingDefaults sampling = {};
   friend bool operator==(const ModelFacts&, const ModelFacts&) = default;
 };
 

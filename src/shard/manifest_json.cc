@@ -156,10 +156,21 @@ Status read_model(const JsonField& root, Manifest* manifest) {
   return {};
 }
 
+/// A part of the manifest that may be missing.
+Status read_sampling(const JsonField& root, Manifest* manifest) {
+  if (!root.json().contains("sampling")) return {};
+  PACELINE_ASSIGN_OR_RETURN(const auto field, root.member("sampling"));
+  if (!field.json().is_object()) return field.expected("an object");
+  PACELINE_ASSIGN_OR_RETURN(manifest->model.sampling,
+                            read_sampling_defaults(field.json(), "sampling."));
+  return {};
+}
+
 Result<Manifest> read_document(const JsonField& root) {
   PACELINE_RETURN_IF_ERROR(check_version(root));
   Manifest manifest;
   PACELINE_RETURN_IF_ERROR(read_model(root, &manifest));
+  PACELINE_RETURN_IF_ERROR(read_sampling(root, &manifest));
   PACELINE_ASSIGN_OR_RETURN(const auto kv, root.member("kv"));
   PACELINE_RETURN_IF_ERROR(read_kv(kv, &manifest));
   PACELINE_ASSIGN_OR_RETURN(const auto files, root.member("files"));
@@ -202,18 +213,20 @@ Json document_without_weights(const Manifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     files[name] = Json{{"bytes", file.bytes}, {"sha256", to_hex(file.sha256)}};
   }
-  return Json{{"format_version", manifest.format_version},
-              {"paceline_version", manifest.paceline_version},
-              {"model", Json{{"name", manifest.model.name},
-                             {"architecture", manifest.model.architecture},
-                             {"source", manifest.model.source}}},
-              {"layers", manifest.layers},
-              {"hidden_size", manifest.hidden_size},
-              {"vocabulary_size", manifest.vocabulary_size},
-              {"context_tokens", manifest.context_tokens},
-              {"quantization", manifest.quantization},
-              {"kv", std::move(kv)},
-              {"files", std::move(files)}};
+  Json document = {{"format_version", manifest.format_version},
+                   {"paceline_version", manifest.paceline_version},
+                   {"model", Json{{"name", manifest.model.name},
+                                  {"architecture", manifest.model.architecture},
+                                  {"source", manifest.model.source}}},
+                   {"layers", manifest.layers},
+                   {"hidden_size", manifest.hidden_size},
+                   {"vocabulary_size", manifest.vocabulary_size},
+                   {"context_tokens", manifest.context_tokens},
+                   {"quantization", manifest.quantization},
+                   {"kv", std::move(kv)},
+                   {"files", std::move(files)}};
+  if (!manifest.model.sampling.empty()) document["sampling"] = to_json(manifest.model.sampling);
+  return document;
 }
 
 }  // namespace

@@ -98,6 +98,22 @@ TEST(PartsTest, AddingJoinsLayersThatTouch) {
   EXPECT_TRUE(parts.read_by({7, 10}, 10));
 }
 
+TEST(ManifestTest, SamplingMayBeMissingAndReadsBack) {
+  Manifest manifest = example();
+  EXPECT_EQ(to_json(manifest).find("sampling"), std::string::npos);
+  manifest.model.sampling.do_sample = true;
+  manifest.model.sampling.top_k = 20;
+  const std::string text = to_json(manifest);
+  EXPECT_NE(text.find(R"("sampling": {"do_sample":true,"top_k":20})"), std::string::npos) << text;
+  const auto read = parse_manifest(text);
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->model.sampling, manifest.model.sampling);
+  EXPECT_EQ(error_of(replaced(text, "\"top_k\":20", "\"top_k\":\"20\"")),
+            "paceline.json: sampling.top_k: expected an integer from 0 to 4294967295, got \"20\"");
+  EXPECT_EQ(error_of(replaced(text, R"({"do_sample":true,"top_k":20})", "[]")),
+            "paceline.json: sampling: expected an object, got an array of 0");
+}
+
 struct BadField {
   const char* from;
   const char* to;

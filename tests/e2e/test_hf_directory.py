@@ -66,6 +66,39 @@ class HfDirectory(testing.TestCase):
         whole, parts = (answer("abc", "--ignore-eos", parts=n)["tokens"] for n in (1, 3))
         self.assertEqual(whole, parts)
 
+    def test_the_publishers_sampling_is_taken_where_no_flag_says_otherwise(self):
+        directory = testing.temporary_directory() / "hf-sampled"
+        shutil.copytree(source(1), directory)
+        wishes = {"do_sample": True, "temperature": 1.5, "top_k": 30}
+        generation = directory / "generation_config.json"
+        generation.write_text(json.dumps({"eos_token_id": tiny_hf.kEos, **wishes}))
+        target = testing.temporary_directory() / "hf-sampled-package"
+        testing.run("compile", directory, "-o", target).check()
+        about = json.loads(testing.run("inspect", target, "--json").check().stdout)
+        self.assertEqual(about["sampling"], wishes)
+        self.assertIn("temperature 1.5", testing.run("inspect", target).check().stdout.decode())
+
+        def tokens(package, *flags) -> list[int]:
+            outcome = testing.run(
+                "generate", "-p", package, "--prompt", "abc", "--ctx", 128, "-n", 24, "--json",
+                "--ignore-eos", *flags,
+            )  # fmt: skip
+            return outcome.check().json()[0]["tokens"]
+
+        greedy = tokens(package(1))
+        sampled = tokens(target)
+        self.assertNotEqual(sampled, greedy)
+        self.assertEqual(sampled, tokens(package(1), "--temperature", 1.5, "--top-k", 30))
+        self.assertEqual(greedy, tokens(target, "--temperature", 0))
+        self.assertEqual(greedy, tokens(target, "--top-k", 1))
+
+        for wrong in ({"temperature": "hot"}, {"top_k": 2.5}, {"do_sample": 1}):
+            generation.write_text(json.dumps(wrong))
+            never = testing.temporary_directory() / "never"
+            outcome = testing.run("compile", directory, "-o", never)
+            self.assert_user_error(outcome, generation, *wrong)
+            self.assertFalse(never.exists())
+
     def test_what_is_missing_is_named_and_nothing_is_left(self):
         for name, message in {
             "tokenizer.json": "has no tokenizer.json and no tokenizer.model",
