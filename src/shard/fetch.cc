@@ -82,9 +82,11 @@ class Inventory {
   Result<bool> has(std::size_t item) const {
     if (item < names_.size()) {
       std::error_code code;
-      return fs::exists(job_.directory / names_[item], code) &&
-             verify_file(job_.directory, manifest_, names_[item], job_.options.is_wanted)
-                 .has_value();
+      if (!fs::exists(job_.directory / names_[item], code)) return false;
+      const Status whole =
+          verify_file(job_.directory, manifest_, names_[item], job_.options.is_wanted);
+      PACELINE_RETURN_IF_ERROR(check_wanted(job_.options));
+      return whole.has_value();
     }
     const Extent& extent = manifest_.extents[extents_[item - names_.size()]];
     if (weights_.is_hole(extent.offset, extent.bytes)) return false;

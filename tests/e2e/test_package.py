@@ -4,6 +4,8 @@ sparse package serves its range."""
 import json
 import os
 import shutil
+import signal
+import time
 import unittest
 from pathlib import Path
 
@@ -168,6 +170,60 @@ def punch_holes(package: Path, first: int, last: int) -> None:
             if any(map(is_needed, extent["parts"])):
                 file.seek(extent["offset"])
                 file.write(full[extent["offset"] : extent["offset"] + extent["bytes"]])
+
+
+class Interrupts(testing.TestCase):
+    """Ctrl-C while a long file is hashed: one of holes, which takes no disk and long to read."""
+
+    kLong = 64 << 30
+
+    def long_directory(self, name: str) -> Path:
+        directory = testing.temporary_directory() / name
+        shutil.copytree(kTinyModels / "llama_tied", directory)
+        with (directory / "long.txt").open("wb") as file:
+            file.truncate(self.kLong)
+        return directory
+
+    def package(self, name: str) -> Path:
+        """A package by its manifest, which has a wrong hash of the long file."""
+        directory = testing.temporary_directory() / name
+        testing.run("compile", kTinyModels / "llama_tied", "-o", directory).check()
+        manifest = json.loads((directory / "paceline.json").read_text())
+        manifest["files"]["long.txt"] = {"bytes": self.kLong, "sha256": "0" * 64}
+        (directory / "paceline.json").write_text(json.dumps(manifest))
+        with (directory / "long.txt").open("wb") as file:
+            file.truncate(self.kLong)
+        return directory
+
+    def interrupt(self, phase: bytes, *arguments) -> None:
+        with testing.Command(*arguments) as command:
+            seen = b""
+            while phase not in seen:
+                more = os.read(command.process.stderr.fileno(), 4096)
+                self.assertTrue(more, seen)
+                seen += more
+            time.sleep(0.3)
+            self.assertIsNone(command.process.poll(), "it ended by itself")
+            begin = time.monotonic()
+            command.process.send_signal(signal.SIGINT)
+            outcome = command.wait(20)
+            self.assertLess(time.monotonic() - begin, 1.0)
+            self.assert_error(outcome, "interrupted", code=1)
+
+    def test_compile(self):
+        source = self.long_directory("long-ir")
+        target = testing.temporary_directory() / "never"
+        self.interrupt(b"hashing", "compile", source, "-o", target)
+        self.assertFalse(target.exists())
+        self.interrupt(b"hashing", "compile", source, "-o", source)
+        self.assertFalse((source / "paceline.json").exists())
+
+    def test_verify(self):
+        self.interrupt(b"verifying", "verify", self.package("long-package"))
+
+    def test_fetch(self):
+        package = self.package("long-source")
+        self.interrupt(b"checking", "shard", "fetch", package, "-o", self.package("long-target"))
 
 
 class SparsePackages(testing.TestCase):
