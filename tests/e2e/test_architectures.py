@@ -1,5 +1,6 @@
 """Every architecture of tests/golden/architectures as a package: openvino_genai runs it unchanged, one and
-two stages answer alike, and all give the tokens that Hugging Face transformers gave."""
+two stages answer alike, and all give the tokens that Hugging Face transformers gave. So do the models of
+tests/golden/spellings, with experts in stacks and matrices in FP8."""
 
 import functools
 import json
@@ -13,11 +14,15 @@ import openvino_genai
 import paceline_testing as testing
 import tiny_hf
 
-kGoldens = testing.kSourceDir / "tests/golden/architectures"
-kNames = sorted(path.name for path in kGoldens.iterdir())
+kGoldens = testing.kSourceDir / "tests/golden"
+kNames = sorted(
+    f"{folder}/{path.name}"
+    for folder in ("architectures", "spellings")
+    for path in (kGoldens / folder).iterdir()
+)
 # Their angles depend on the length, in a way that depends on how the prompt is fed; see
 # docs/adding-an-architecture.md. The engines agree all the same.
-kLengthDependent = ("llama_dynamic", "phi3")
+kLengthDependent = ("architectures/llama_dynamic", "architectures/phi3")
 kTokens = 64
 
 
@@ -32,16 +37,24 @@ def fnv1a(text: str) -> int:
     return value
 
 
-def drawn(key: str, shape: list, center: float, step: float) -> np.ndarray:
-    """A tensor as tests/golden/make_architectures.py draws it."""
+def drawn_numbers(key: str, shape: list) -> np.ndarray:
     with np.errstate(over="ignore"):
         x = np.uint64(fnv1a(key)) + np.arange(np.prod(shape), dtype=np.uint64)
         x += np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x ^= x >> np.uint64(31)
-    k = (x % np.uint64(127)).astype(np.int64) - 63
-    return (center + step * k).astype(np.float32).reshape(shape)
+        return x ^ (x >> np.uint64(31))
+
+
+def drawn(key: str, shape: list, *spread) -> np.ndarray:
+    """A tensor as tests/golden/make_architectures.py draws it, or make_spellings.py bytes of FP8."""
+    x = drawn_numbers(key, shape)
+    k = (x % np.uint64(127)).astype(np.int64)
+    if spread == ("F8_E4M3",):
+        signs = ((x >> np.uint64(32)) % np.uint64(2)).astype(np.int64)
+        return (k + 128 * signs).astype(np.uint8).reshape(shape)
+    center, step = spread
+    return (center + step * (k - 63)).astype(np.float32).reshape(shape)
 
 
 def tokenizer() -> dict:
@@ -55,15 +68,17 @@ def tokenizer() -> dict:
 
 @functools.cache
 def package(name: str) -> Path:
-    source = testing.temporary_directory() / f"golden-{name}"
+    source = testing.temporary_directory() / f"golden-{Path(name).name}"
     source.mkdir()
     (source / "config.json").write_text((kGoldens / name / "config.json").read_text())
     (source / "tokenizer.json").write_text(json.dumps(tokenizer()))
     (source / "tokenizer_config.json").write_text("{}")
     tensors = {entry[0]: drawn(*entry) for entry in read(name, "tensors.json")}
     tiny_hf.write_safetensors(source / "model.safetensors", tensors)
-    target = testing.temporary_directory() / f"golden-package-{name}"
-    testing.run("compile", source, "-o", target, "--weights", "keep").check()
+    target = testing.temporary_directory() / f"golden-package-{Path(name).name}"
+    # FP8 would be kept in f16, which rounds its products with the scales.
+    weights = "f32" if "fp8" in name else "keep"
+    testing.run("compile", source, "-o", target, "--weights", weights).check()
     return target
 
 

@@ -54,11 +54,13 @@ def weights(seed: int = 1) -> dict[str, np.ndarray]:
 
 
 def write_safetensors(path: Path, values: dict[str, np.ndarray]) -> None:
+    """Arrays of f32, and of bytes: those are F8_E4M3."""
     header, data = {}, b""
     for name, value in values.items():
         begin = len(data)
         data += value.tobytes()
-        header[name] = {"dtype": "F32", "shape": value.shape, "data_offsets": [begin, len(data)]}
+        dtype = "F8_E4M3" if value.dtype == np.uint8 else "F32"
+        header[name] = {"dtype": dtype, "shape": value.shape, "data_offsets": [begin, len(data)]}
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
