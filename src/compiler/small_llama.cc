@@ -6,9 +6,9 @@
 #include <random>
 
 #include "base/check.h"
+#include "model/dequantize.h"
 #include "model/half.h"
 #include "model/quantized_block.h"
-#include "model/tensor_testing.h"
 
 namespace paceline::compiler {
 namespace {
@@ -74,7 +74,11 @@ std::string plain_value(TensorType type, float value) {
 
 Matrix values_of(const model::GgufFile& file, const std::string& name) {
   const model::TensorInfo& tensor = *file.find(name).value();
-  const std::vector<float> values = model::stored_values(file, tensor);
+  std::vector<std::byte> bytes(tensor.size_bytes);
+  PACELINE_CHECK(file.read(tensor, 0, bytes).has_value());
+  std::vector<float> values(tensor.size_bytes / model::block_bytes(tensor.type) *
+                            model::block_elements(tensor.type));
+  model::dequantize(tensor.type, bytes, values);
   return {values.begin(), values.end()};
 }
 
