@@ -108,7 +108,7 @@ Status chat(const ChatFlags& flags) {
     if (line == "/clear") {
       conversation.reset();
     } else if (!line.empty()) {
-      const auto answered = conversation.ask(line);
+      auto answered = conversation.ask(line);
       if (!answered && !is_about_the_request(answered.error())) return answered;
       if (!answered) fmt::print(stderr, "paceline: {}\n", answered.error().message());
     }

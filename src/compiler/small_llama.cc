@@ -112,7 +112,8 @@ void turn(Matrix& x, std::size_t heads, const model::DecoderConfig& config,
           const Matrix& divisors) {
   const std::size_t width = heads * config.head_size;
   for (std::size_t begin = 0; begin < x.size(); begin += config.head_size) {
-    const double position = static_cast<double>(begin / width) / config.ropes[0].factor;
+    const std::size_t token = begin / width;
+    const double position = static_cast<double>(token) / config.ropes[0].factor;
     for (std::size_t i = 0; i < config.rope_dimensions / 2; ++i) {
       const double exponent = -2.0 * static_cast<double>(i) / config.rope_dimensions;
       const double divisor = divisors.empty() ? 1.0 : divisors[i];
@@ -201,8 +202,8 @@ void add_tensors(GgufTestWriter& writer, const SmallLlama& options) {
     std::string bytes = random_blocks(TensorType::kF32, options.hidden, 1.0F, seed++);
     writer.add({name + ".weight", {options.hidden}, 0, bytes});
   };
-  const std::uint64_t queries = options.heads * options.head_size;
-  const std::uint64_t keys = options.kv_heads * options.head_size;
+  const std::uint64_t queries = std::uint64_t{options.heads} * options.head_size;
+  const std::uint64_t keys = std::uint64_t{options.kv_heads} * options.head_size;
   matrix("token_embd", options.table_type, options.vocabulary, options.hidden);
   for (std::uint32_t i = 0; i < options.layers; ++i) {
     const std::string block = fmt::format("blk.{}.", i);

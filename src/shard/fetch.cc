@@ -196,7 +196,7 @@ class Receiver {
     buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
     if (buffer_.size() < extent.bytes) return {};
     const bool is_right = sha256(buffer_) == extent.sha256;
-    const Status written = is_right ? weights_->write(extent.offset, buffer_) : Status();
+    Status written = is_right ? weights_->write(extent.offset, buffer_) : Status();
     buffer_.clear();
     if (is_right) return written;
     return fail(ErrorCode::kDataLoss,

@@ -240,7 +240,7 @@ bool is_package_file_name(std::string_view name) {
 }
 
 Result<Manifest> parse_manifest(std::string_view text) {
-  const auto in_file = [](Error error) { return fail(error.with_context(kManifestFile)); };
+  const auto in_file = [](const Error& error) { return fail(error.with_context(kManifestFile)); };
   if (text.size() > kMaxManifestBytes) {
     return fail(ErrorCode::kInvalidArgument, "{}: has {} bytes, at most {} are read", kManifestFile,
                 text.size(), kMaxManifestBytes);
