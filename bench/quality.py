@@ -211,7 +211,7 @@ def targets_of(name: str, found: dict[str, Agreement]) -> list[judgement.Target]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", default="smollm2,gemma3", help="names, with commas (%(default)s)")
-    parser.add_argument("--variants", help="names of SmolLM2's rows, with commas; all without it")
+    parser.add_argument("--variants", help="names of rows, with commas; all without it")
     parser.add_argument("--trial", action="store_true", help="one window: to try the benchmark itself")
     parser.add_argument("--keep", action="store_true", help="leave the packages in build/bench/quality")
     arguments = parser.parse_args()
@@ -222,8 +222,6 @@ def main() -> None:
         if arguments.trial:
             model.windows = 1
         variants = [variant for variant in VARIANTS if variant.name in wanted]
-        if name == "gemma3":
-            variants = [variant for variant in variants if not variant.from_float]
         found = measure(model, variants, arguments.keep)
         ratios |= {f"{name}.{variant}.perplexity": ratio_of(each) for variant, each in found.items()}
         targets += targets_of(name, found)

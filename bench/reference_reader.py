@@ -58,7 +58,11 @@ def write_logits(gguf: str, windows: str, out: str) -> None:
 
 def export(gguf: str, directory: str) -> None:
     """The tokenizer's files are not written: take those of a package."""
-    load(gguf).save_pretrained(directory, max_shard_size=kShardSize)
+    model = load(gguf)
+    # The blocks were decoded; transformers would refuse to write what it remembers as quantized.
+    model.hf_quantizer = None
+    del model.config.quantization_config
+    model.save_pretrained(directory, max_shard_size=kShardSize)
 
 
 if __name__ == "__main__":

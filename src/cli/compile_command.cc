@@ -43,8 +43,9 @@ void show(const CompileFlags& flags, const compiler::CompileReport& report,
   const std::string tested =
       report.self_test.whole_checked
           ? "the whole chain equals the model bit for bit"
-          : fmt::format("{} windows equal the model bit for bit, {} left out for memory",
-                        report.self_test.windows_checked, report.self_test.windows_skipped);
+          : fmt::format("{} windows in {} forms equal the model bit for bit, {} left out for memory",
+                        report.self_test.windows_checked, report.self_test.window_forms,
+                        report.self_test.windows_skipped);
   if (flags.json) {
     const nlohmann::json json = {{"package", flags.package},
                                  {"digest", manifest.digest},
@@ -54,6 +55,7 @@ void show(const CompileFlags& flags, const compiler::CompileReport& report,
                                  {"self_test",
                                   {{"whole_checked", report.self_test.whole_checked},
                                    {"windows_checked", report.self_test.windows_checked},
+                                   {"window_forms", report.self_test.window_forms},
                                    {"windows_skipped", report.self_test.windows_skipped},
                                    {"largest_difference", report.self_test.largest_difference}}}};
     fmt::print("{}\n", json.dump());

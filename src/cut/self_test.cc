@@ -1,9 +1,13 @@
 #include "cut/self_test.h"
 
 #include <algorithm>
+#include <set>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "cut/form.h"
 #include "cut/stateful_run.h"
 
 namespace paceline::cut {
@@ -17,6 +21,14 @@ std::uint64_t compiled_bytes(std::uint64_t constant_bytes) {
   return constant_bytes + constant_bytes / 10 * 11;
 }
 
+std::vector<LayerRange> single_layers(LayerRange range) {
+  std::vector<LayerRange> layers;
+  for (std::uint32_t layer = range.begin; layer < range.end; ++layer) {
+    layers.push_back({layer, layer + 1});
+  }
+  return layers;
+}
+
 class SelfTest {
  public:
   SelfTest(ov::Core& core, const DecoderAnalysis& analysis, const SelfTestOptions& options)
@@ -28,9 +40,12 @@ class SelfTest {
   Result<bool> fits(LayerRange range) const;
   Result<std::vector<ov::Tensor>> run_model(const std::shared_ptr<const ov::Model>& model,
                                             const std::vector<ov::Tensor>& data);
-  Status check_window(LayerRange window);
+  Result<std::vector<LayerRange>> windows_that_fit();
+  Status check_forms(std::span<const LayerRange> windows);
+  Result<std::vector<LayerRange>> first_of_each_form(std::span<const LayerRange> windows) const;
+  Result<std::vector<LayerRange>> united(std::span<const LayerRange> windows) const;
+  Status check_slices(std::span<const LayerRange> slices);
   Status check_whole();
-  Status check_windows();
   Status check_chain(const std::shared_ptr<const ov::Model>& uncut,
                      const std::vector<std::vector<LayerRange>>& chains);
 
@@ -38,7 +53,7 @@ class SelfTest {
   const DecoderAnalysis& analysis_;
   const SelfTestOptions& options_;
   /// A prefill, a chunk, and single tokens, which take other kernels.
-  const BatchSchedule batch_ = {{3, 0}, {24, 1, 3, 1}};
+  const BatchSchedule batch_ = {{3, 0}, {9, 1, 3, 1}};
   SelfTestReport report_;
   std::uint32_t done_ = 0;
   std::uint32_t total_ = 0;
@@ -86,48 +101,87 @@ Status SelfTest::check_chain(const std::shared_ptr<const ov::Model>& uncut,
   return {};
 }
 
-Status SelfTest::check_window(LayerRange window) {
-  PACELINE_ASSIGN_OR_RETURN(const bool fit, fits(window));
-  if (!fit) {
-    ++report_.windows_skipped;
-    return {};
+Result<std::vector<LayerRange>> SelfTest::windows_that_fit() {
+  std::vector<LayerRange> windows;
+  for (std::uint32_t layer = 0; layer + 1 < analysis_.layers(); ++layer) {
+    PACELINE_ASSIGN_OR_RETURN(const bool fit, fits({layer, layer + 2}));
+    if (fit) windows.push_back({layer, layer + 2});
   }
-  PACELINE_ASSIGN_OR_RETURN(const auto uncut, analysis_.cut(window));
-  PACELINE_RETURN_IF_ERROR(
-      check_chain(uncut, {{{window.begin, window.begin + 1}, {window.begin + 1, window.end}}}));
-  ++report_.windows_checked;
-  return {};
+  if (!report_.whole_checked) {
+    report_.windows_checked = static_cast<std::uint32_t>(windows.size());
+    report_.windows_skipped = analysis_.layers() - 1 - report_.windows_checked;
+  }
+  return windows;
 }
 
-Status SelfTest::check_windows() {
-  total_ += 3 * (analysis_.layers() - 1);
-  for (std::uint32_t layer = 0; layer + 1 < analysis_.layers(); ++layer) {
-    PACELINE_RETURN_IF_ERROR(check_window({layer, layer + 2}));
+/// The first of each form, and all whose form cannot be told.
+Result<std::vector<LayerRange>> SelfTest::first_of_each_form(
+    std::span<const LayerRange> windows) const {
+  std::vector<LayerRange> first;
+  std::set<std::string> seen;
+  for (const LayerRange window : windows) {
+    PACELINE_ASSIGN_OR_RETURN(auto uncut, analysis_.cut(window));
+    PACELINE_ASSIGN_OR_RETURN(auto left, stage({window.begin, window.begin + 1}));
+    PACELINE_ASSIGN_OR_RETURN(auto right, stage({window.begin + 1, window.end}));
+    auto form = form_of({std::move(uncut), std::move(left), std::move(right)});
+    if (!form || seen.insert(*std::move(form)).second) first.push_back(window);
+  }
+  return first;
+}
+
+/// Windows that overlap as one, where it fits: fewer layers are run twice.
+Result<std::vector<LayerRange>> SelfTest::united(std::span<const LayerRange> windows) const {
+  std::vector<LayerRange> slices;
+  for (const LayerRange window : windows) {
+    if (!slices.empty() && window.begin < slices.back().end) {
+      const LayerRange both = {slices.back().begin, window.end};
+      PACELINE_ASSIGN_OR_RETURN(const bool fit, fits(both));
+      if (fit) {
+        slices.back() = both;
+        continue;
+      }
+    }
+    slices.push_back(window);
+  }
+  return slices;
+}
+
+Status SelfTest::check_slices(std::span<const LayerRange> slices) {
+  for (const LayerRange slice : slices) total_ += 1 + slice.size();
+  for (const LayerRange slice : slices) {
+    PACELINE_ASSIGN_OR_RETURN(const auto uncut, analysis_.cut(slice));
+    PACELINE_RETURN_IF_ERROR(check_chain(uncut, {single_layers(slice)}));
   }
   return {};
 }
 
 Status SelfTest::check_whole() {
   const std::uint32_t layers = analysis_.layers();
-  std::vector<LayerRange> singles;
-  for (std::uint32_t layer = 0; layer < layers; ++layer) singles.push_back({layer, layer + 1});
-  std::vector<std::vector<LayerRange>> chains = {std::move(singles)};
+  std::vector<std::vector<LayerRange>> chains = {single_layers({0, layers})};
   if (layers > 2) chains.push_back({{0, layers / 2}, {layers / 2, layers}});
   total_ += 1;
   for (const auto& chain : chains) total_ += static_cast<std::uint32_t>(chain.size());
   return check_chain(analysis_.model(), chains);
 }
 
+/// Each form of two neighbouring layers once.
+Status SelfTest::check_forms(std::span<const LayerRange> windows) {
+  PACELINE_ASSIGN_OR_RETURN(const auto forms, first_of_each_form(windows));
+  report_.window_forms = static_cast<std::uint32_t>(forms.size());
+  PACELINE_ASSIGN_OR_RETURN(const auto slices, united(forms));
+  return check_slices(slices);
+}
+
 Result<SelfTestReport> SelfTest::run() {
   PACELINE_ASSIGN_OR_RETURN(report_.whole_checked, fits({0, analysis_.layers()}));
-  if (!report_.whole_checked) {
-    PACELINE_RETURN_IF_ERROR(check_windows());
-    return report_;
-  }
-  if (auto whole = check_whole(); !whole) {
-    if (whole.error().code() == ErrorCode::kCancelled) return fail(std::move(whole).error());
-    PACELINE_RETURN_IF_ERROR(check_windows());
-    return fail(std::move(whole).error());
+  PACELINE_ASSIGN_OR_RETURN(const auto windows, windows_that_fit());
+  auto checked = report_.whole_checked ? check_whole() : check_forms(windows);
+  if (!checked) {
+    // The windows, each on its own, find the layers.
+    if (checked.error().code() != ErrorCode::kCancelled) {
+      PACELINE_RETURN_IF_ERROR(check_slices(windows));
+    }
+    return fail(std::move(checked).error());
   }
   return report_;
 }

@@ -32,16 +32,17 @@ struct SelfTestOptions {
 
 struct SelfTestReport {
   bool whole_checked = false;  ///< else windows were
-  std::uint32_t windows_checked = 0;
+  std::uint32_t windows_checked = 0;  ///< run, or of the form of one that was
+  std::uint32_t window_forms = 0;     ///< run
   std::uint32_t windows_skipped = 0;  ///< for memory
   double largest_difference = 0.0;    ///< 0, or the self-test is an error
 };
 
 /// Where the model fits in memory, compares the whole uncut model with a chain of single layers and
 /// with one of two halves. Where it does not, compares for each two neighbouring layers (the first
-/// with the embedding, the last with the head) a chain of two stages with the uncut slice of both;
-/// these windows also find the layers when the whole differs. Stages run one after the other over
-/// all steps, so that memory holds the largest model alone.
+/// with the embedding, the last with the head) a chain of two stages with the uncut slice of both,
+/// once for each form (form.h), overlapping ones in one slice. Where anything differs, windows, each
+/// on its own, find the layers. Stages run one after the other over all steps, so that memory holds the largest model alone.
 /// kInternal, naming the layers, where any output differs.
 Result<SelfTestReport> self_test(ov::Core& core, const DecoderAnalysis& analysis,
                                  const SelfTestOptions& options);
