@@ -214,33 +214,34 @@ TEST_F(CompilePackageTest, AWeightlessIrIsRefused) {
   expect_refused(compile(source, target()), ErrorCode::kDataLoss, {"openvino_model.xml"}, {"ir"});
 }
 
-/// Says no at the third question of a phase.
-class InterruptedAtThird final : public Progress {
+/// Says no from some question of a phase on.
+class Interrupted final : public Progress {
  public:
-  explicit InterruptedAtThird(std::string phase) : phase_(std::move(phase)) {}
+  Interrupted(std::string phase, int question) : phase_(std::move(phase)), question_(question) {}
   bool update(std::string_view phase, std::uint64_t, std::uint64_t) override {
     asked += phase == phase_ ? 1 : 0;
-    return asked < 3;
+    return asked < question_;
   }
   int asked = 0;
 
  private:
   std::string phase_;
+  int question_;
 };
 
 TEST_F(CompilePackageTest, HashingEndsAtTheFirstNo) {
   const fs::path ir = make_ir();
-  InterruptedAtThird progress("hashing");
+  Interrupted progress("hashing", 1);
   expect_refused(compile_package(ir, target(), {1, 1ULL << 30}, progress), ErrorCode::kCancelled,
                  {}, {"ir"});
-  EXPECT_EQ(progress.asked, 3);
+  EXPECT_EQ(progress.asked, 1);
 }
 
 TEST_F(CompilePackageTest, CopyingEndsAtTheFirstNo) {
   std::string content(5U << 20U, 'x');
   content += "end";
   std::ofstream(root_ / "from", std::ios::binary) << content;
-  InterruptedAtThird progress("files");
+  Interrupted progress("files", 3);
   const Status copied = copy_file(root_ / "from", root_ / "to", progress);
   ASSERT_FALSE(copied);
   EXPECT_EQ(copied.error().code(), ErrorCode::kCancelled);

@@ -19,8 +19,8 @@ using Models = std::vector<std::shared_ptr<ov::Model>>;
 /// softmax(x + weights) over an axis.
 std::shared_ptr<ov::Model> small_model(const std::shared_ptr<ov::Node>& weights, std::int64_t axis,
                                        std::int64_t width = 32) {
-  const auto x = std::make_shared<ov::op::v0::Parameter>(ov::element::f32,
-                                                         ov::PartialShape{-1, width});
+  const auto x =
+      std::make_shared<ov::op::v0::Parameter>(ov::element::f32, ov::PartialShape{-1, width});
   const auto sum = std::make_shared<ov::op::v1::Add>(x, weights);
   return std::make_shared<ov::Model>(
       ov::OutputVector{std::make_shared<ov::op::v8::Softmax>(sum, axis)}, ov::ParameterVector{x});
@@ -59,7 +59,8 @@ TEST(Form, TellsWhoseWeightsAModelUses) {
 TEST(Form, OfWindowsIsThatOfTheirKind) {
   const auto analysis = DecoderAnalysis::analyse(handmade_decoder({.layers = 6})).value();
   const auto window = [&](std::uint32_t begin) {
-    return form_of({analysis.cut({begin, begin + 2}).value(), analysis.cut({begin, begin + 1}).value(),
+    return form_of({analysis.cut({begin, begin + 2}).value(),
+                    analysis.cut({begin, begin + 1}).value(),
                     analysis.cut({begin + 1, begin + 2}).value()});
   };
   ASSERT_TRUE(window(1));

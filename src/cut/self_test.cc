@@ -1,6 +1,8 @@
 #include "cut/self_test.h"
 
 #include <algorithm>
+#include <future>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -14,6 +16,9 @@ namespace paceline::cut {
 namespace {
 
 constexpr std::uint32_t kSeed = 20240229;
+
+/// Of each step.
+using Outputs = std::vector<ov::Tensor>;
 
 /// What a stage takes: the plugin packs the weights into memory of its own, f16 and bf16 as f32
 /// (2.1 times covers that), besides the mapped pages.
@@ -38,8 +43,11 @@ class SelfTest {
  private:
   Result<std::shared_ptr<ov::Model>> stage(LayerRange range) const;
   Result<bool> fits(LayerRange range) const;
-  Result<std::vector<ov::Tensor>> run_model(const std::shared_ptr<const ov::Model>& model,
-                                            const std::vector<ov::Tensor>& data);
+  Result<Outputs> run_model(const std::shared_ptr<const ov::Model>& model, const Outputs& data,
+                            std::uint32_t threads);
+  Result<Outputs> run_chain(std::span<const LayerRange> chain, const Outputs& data,
+                            std::uint32_t threads);
+  Result<bool> may_run_beside(const std::vector<std::vector<LayerRange>>& chains) const;
   Result<std::vector<LayerRange>> windows_that_fit();
   Status check_forms(std::span<const LayerRange> windows);
   Result<std::vector<LayerRange>> first_of_each_form(std::span<const LayerRange> windows) const;
@@ -53,8 +61,9 @@ class SelfTest {
   const DecoderAnalysis& analysis_;
   const SelfTestOptions& options_;
   /// A prefill, a chunk, and single tokens, which take other kernels.
-  const BatchSchedule batch_ = {{3, 0}, {9, 1, 3, 1}};
+  const BatchSchedule batch_ = {{3, 0}, {6, 1, 3, 1}};
   SelfTestReport report_;
+  std::mutex mutex_;  ///< guards what follows, and the calls of `options_`
   std::uint32_t done_ = 0;
   std::uint32_t total_ = 0;
 };
@@ -68,34 +77,69 @@ Result<bool> SelfTest::fits(LayerRange range) const {
   return compiled_bytes(bytes) <= options_.memory_bytes;
 }
 
-Result<std::vector<ov::Tensor>> SelfTest::run_model(const std::shared_ptr<const ov::Model>& model,
-                                                    const std::vector<ov::Tensor>& data) {
-  if (options_.progress && !options_.progress(done_, total_)) {
-    return fail(ErrorCode::kCancelled, "self-test: cancelled after {} of {} models", done_, total_);
+Result<Outputs> SelfTest::run_model(const std::shared_ptr<const ov::Model>& model,
+                                    const Outputs& data, std::uint32_t threads) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (options_.progress && !options_.progress(done_, total_)) {
+      return fail(ErrorCode::kCancelled, "self-test: cancelled after {} of {} models", done_,
+                  total_);
+    }
+    done_ = std::min(done_ + 1, total_);
   }
-  done_ = std::min(done_ + 1, total_);
-  auto outputs = run_stateful(core_, model, exact_properties(options_.threads), batch_, data);
+  auto outputs = run_stateful(core_, model, exact_properties(threads), batch_, data);
+  const std::lock_guard lock(mutex_);
   if (options_.after_model) options_.after_model();
   return outputs;
+}
+
+Result<Outputs> SelfTest::run_chain(std::span<const LayerRange> chain, const Outputs& data,
+                                    std::uint32_t threads) {
+  Outputs tensors = data;
+  for (const LayerRange range : chain) {
+    PACELINE_ASSIGN_OR_RETURN(const auto model, stage(range));
+    PACELINE_ASSIGN_OR_RETURN(tensors, run_model(model, tensors, threads));
+  }
+  return tensors;
+}
+
+/// Half of what both sides do keeps only one core busy, so they run beside each other where both
+/// fit in memory.
+Result<bool> SelfTest::may_run_beside(const std::vector<std::vector<LayerRange>>& chains) const {
+  if (options_.threads < 2) return false;
+  const LayerRange whole = {chains.front().front().begin, chains.front().back().end};
+  PACELINE_ASSIGN_OR_RETURN(const std::uint64_t whole_bytes, analysis_.constant_bytes(whole));
+  std::uint64_t stage_bytes = 0;
+  for (const auto& chain : chains) {
+    for (const LayerRange range : chain) {
+      PACELINE_ASSIGN_OR_RETURN(const std::uint64_t bytes, analysis_.constant_bytes(range));
+      stage_bytes = std::max(stage_bytes, bytes);
+    }
+  }
+  return compiled_bytes(whole_bytes + stage_bytes) <= options_.memory_bytes;
 }
 
 Status SelfTest::check_chain(const std::shared_ptr<const ov::Model>& uncut,
                              const std::vector<std::vector<LayerRange>>& chains) {
   PACELINE_ASSIGN_OR_RETURN(const auto data,
                             random_data(*uncut, batch_, analysis_.vocabulary_size(), kSeed));
-  PACELINE_ASSIGN_OR_RETURN(const auto expected, run_model(uncut, data));
+  PACELINE_ASSIGN_OR_RETURN(const bool beside, may_run_beside(chains));
+  const std::uint32_t threads = beside ? options_.threads / 2 : options_.threads;
+  auto expected = std::async(beside ? std::launch::async : std::launch::deferred,
+                             [&] { return run_model(uncut, data, threads); });
+  std::vector<Outputs> outputs;
   for (const auto& chain : chains) {
-    std::vector<ov::Tensor> tensors = data;
-    for (const LayerRange range : chain) {
-      PACELINE_ASSIGN_OR_RETURN(const auto model, stage(range));
-      PACELINE_ASSIGN_OR_RETURN(tensors, run_model(model, tensors));
-    }
+    PACELINE_ASSIGN_OR_RETURN(outputs.emplace_back(), run_chain(chain, data, threads));
+  }
+  PACELINE_ASSIGN_OR_RETURN(const Outputs right, expected.get());
+  for (std::size_t index = 0; index < chains.size(); ++index) {
     PACELINE_ASSIGN_OR_RETURN(const double difference,
-                              largest_difference(batch_, expected, tensors));
+                              largest_difference(batch_, right, outputs[index]));
     if (difference > 0.0) {
       return fail(ErrorCode::kInternal,
                   "self-test: layers {}..{} in {} stages differ from the uncut graph by {}",
-                  chain.front().begin, chain.back().end, chain.size(), difference);
+                  chains[index].front().begin, chains[index].back().end, chains[index].size(),
+                  difference);
     }
   }
   return {};

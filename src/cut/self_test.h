@@ -22,7 +22,8 @@ struct SelfTestOptions {
   std::uint64_t memory_bytes = std::numeric_limits<std::uint64_t>::max();
   std::uint32_t threads = 1;
   /// Called before each model that is run, with the number done and that of all; false asks for an
-  /// end: the self-test returns kCancelled. May be empty.
+  /// end: the self-test returns kCancelled. By one thread at a time, like after_model. May be
+  /// empty.
   std::function<bool(std::uint32_t, std::uint32_t)> progress = {};
   /// Called after each model that was run and freed: a place to give memory back. May be empty.
   std::function<void()> after_model = {};
@@ -31,7 +32,7 @@ struct SelfTestOptions {
 };
 
 struct SelfTestReport {
-  bool whole_checked = false;  ///< else windows were
+  bool whole_checked = false;         ///< else windows were
   std::uint32_t windows_checked = 0;  ///< run, or of the form of one that was
   std::uint32_t window_forms = 0;     ///< run
   std::uint32_t windows_skipped = 0;  ///< for memory
@@ -41,9 +42,10 @@ struct SelfTestReport {
 /// Where the model fits in memory, compares the whole uncut model with a chain of single layers and
 /// with one of two halves. Where it does not, compares for each two neighbouring layers (the first
 /// with the embedding, the last with the head) a chain of two stages with the uncut slice of both,
-/// once for each form (form.h), overlapping ones in one slice. Where anything differs, windows, each
-/// on its own, find the layers. Stages run one after the other over all steps, so that memory holds the largest model alone.
-/// kInternal, naming the layers, where any output differs.
+/// once for each form (form.h), overlapping ones in one slice. Where anything differs, windows,
+/// each on its own, find the layers. Stages run one after the other over all steps; beside them
+/// runs the uncut model, where memory holds both. kInternal, naming the layers, where any output
+/// differs.
 Result<SelfTestReport> self_test(ov::Core& core, const DecoderAnalysis& analysis,
                                  const SelfTestOptions& options);
 

@@ -76,15 +76,14 @@ TEST_F(SelfTestTest, RunsWindowsOfOneFormOnce) {
   const auto model = handmade_decoder({.layers = 9});
   const auto analysis = DecoderAnalysis::analyse(model).value();
   std::uint32_t runs = 0;
-  const auto report =
-      self_test(core_, analysis,
-                {.memory_bytes = analysis.constant_bytes({0, 9}).value(),
-                 .after_model = [&] { ++runs; }});
+  const auto report = self_test(
+      core_, analysis,
+      {.memory_bytes = analysis.constant_bytes({0, 9}).value(), .after_model = [&] { ++runs; }});
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_FALSE(report->whole_checked);
   EXPECT_EQ(report->windows_checked, 8U);
   EXPECT_EQ(report->window_forms, 3U);  // the first, the last, one between them
-  EXPECT_EQ(runs, 7U);  // three layers, uncut and in three stages; two in two
+  EXPECT_EQ(runs, 7U);                  // three layers, uncut and in three stages; two in two
 }
 
 TEST_F(SelfTestTest, SkipsWindowsThatDoNotFit) {
