@@ -98,15 +98,16 @@ Status ChainSession::start(const ChainFlags& flags) {
   PACELINE_ASSIGN_OR_RETURN(const auto settings, chain_settings(flags, std::move(addresses)));
   PACELINE_ASSIGN_OR_RETURN(auto plan,
                             coordinator::plan_chain(manifest_, pool->welcomes(), settings));
-  coordinator::GeneratorOptions options;
+  coordinator::BatchOptions options;
   PACELINE_ASSIGN_OR_RETURN(options.end_tokens, read_end_tokens(package_));
-  options.context_tokens = plan.context_tokens;
-  options.logical_block_tokens = plan.logical_block_tokens;
-  options.steps_in_flight = static_cast<std::uint32_t>(plan.route.size()) + 1;
+  options.scheduler.context_tokens = plan.context_tokens;
+  options.scheduler.kv_blocks = plan.kv_blocks;
+  options.scheduler.block_tokens = plan.logical_block_tokens;
+  const std::size_t stages = plan.route.size();
   PACELINE_ASSIGN_OR_RETURN(chain_,
                             coordinator::Chain::start(std::move(pool), std::move(plan), clock_));
-  generator_ = std::make_unique<coordinator::TextGenerator>(
-      *chain_, tokenizer_ ? &*tokenizer_ : nullptr, clock_, std::move(options));
+  generator_ = std::make_unique<coordinator::BatchGenerator>(
+      *chain_, stages, tokenizer_ ? &*tokenizer_ : nullptr, clock_, options);
   start_time_ = clock_.now() - begin;
   return {};
 }

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "coordinator/chain.h"
 #include "coordinator/local_workers.h"
-#include "coordinator/text_generator.h"
+#include "coordinator/batch_generator.h"
 #include "net/network_thread.h"
 #include "net/tcp_transport.h"
 #include "shard/manifest.h"
@@ -44,7 +44,7 @@ class ChainSession {
   /// kNotFound where the package has none: then only token ids go in and out.
   Result<const text::Tokenizer*> tokenizer() const;
   coordinator::Chain& chain() { return *chain_; }
-  coordinator::TextGenerator& generator() { return *generator_; }
+  coordinator::BatchGenerator& generator() { return *generator_; }
   /// From start to ready.
   Duration start_time() const { return start_time_; }
   /// Process ids of local workers, in the order of the stages; empty for remote ones.
@@ -64,7 +64,7 @@ class ChainSession {
   net::NetworkThread thread_;
   net::TcpTransport transport_;
   std::unique_ptr<coordinator::Chain> chain_;
-  std::unique_ptr<coordinator::TextGenerator> generator_;
+  std::unique_ptr<coordinator::BatchGenerator> generator_;
 };
 
 }  // namespace paceline::cli

@@ -72,7 +72,8 @@ class Conversation {
       std::fflush(stdout);
     };
     PACELINE_ASSIGN_OR_RETURN(auto generation,
-                              session_.generator().generate(request, show, interrupt_flag()));
+                              coordinator::generate(session_.generator(), request, show,
+                                                    interrupt_flag()));
     const bool was_stopped = generation.finish_reason == coordinator::FinishReason::kCancelled;
     fmt::print("{}\n", was_stopped ? " [stopped]" : "");
     // Also a Ctrl-C that came with the last token was meant for the answer.

@@ -142,8 +142,8 @@ Status generate_one(ChainSession& session, const GenerateFlags& flags,
                     const coordinator::GenerationRequest& request) {
   PACELINE_ASSIGN_OR_RETURN(
       const auto generation,
-      session.generator().generate(
-          request, flags.json ? std::function<void(std::string_view)>() : show, interrupt_flag()));
+      coordinator::generate(
+          session.generator(), request, flags.json ? std::function<void(std::string_view)>() : show, interrupt_flag()));
   if (flags.json) {
     auto json = to_json(generation);
     json["prompt_ids"] = request.prompt;

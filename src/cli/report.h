@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "cli/chain_flags.h"
-#include "coordinator/text_generator.h"
+#include "coordinator/generation.h"
 
 namespace paceline::cli {
 

@@ -103,9 +103,11 @@ Result<StepId> Chain::submit(wire::Step step) {
   return id;
 }
 
-Result<wire::StepResult> Chain::await(StepId step, Deadline deadline) {
+Result<std::optional<wire::StepResult>> Chain::await(StepId step, Deadline deadline) {
   return pool_->await_result(step, deadline);
 }
+
+void Chain::wake() { pool_->wake(); }
 
 Result<std::map<std::string, wire::Pong>> Chain::status() {
   return pool_->ping_all(Deadline::after(kStatusTimeout, clock_.now()));

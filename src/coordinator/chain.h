@@ -43,7 +43,8 @@ class Chain final : public StepRunner {
                                               const Clock& clock);
 
   Result<StepId> submit(wire::Step step) override;
-  Result<wire::StepResult> await(StepId step, Deadline deadline) override;
+  Result<std::optional<wire::StepResult>> await(StepId step, Deadline deadline) override;
+  void wake() override;
 
   const ChainPlan& plan() const { return plan_; }
   const std::vector<StageReport>& stages() const { return stages_; }

@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "coordinator/text_generator.h"
+#include "coordinator/batch_generator.h"
 #include "text/test_vocabulary.h"
 #include "worker/worker_testing.h"
 
@@ -92,23 +92,24 @@ TEST_F(ChainTest, TextComesOutOfAChainAsOutOfTheWholeModel) {
   EXPECT_EQ((*chain)->stages()[2].ready.weight_bytes, 3000U);
   EXPECT_EQ((*chain)->status()->size(), 2U);
   const text::Tokenizer tokenizer = text::test_tokenizer("bpe");
-  GeneratorOptions options;
-  options.context_tokens = 64;
-  options.logical_block_tokens = kFakeBlockTokens;
-  options.prefill_chunk_tokens = 3;
-  options.steps_in_flight = 4;
-  TextGenerator generator(**chain, tokenizer, clock_, options);
+  BatchOptions options;
+  options.scheduler.context_tokens = 64;
+  options.scheduler.kv_blocks = 16;
+  options.scheduler.block_tokens = kFakeBlockTokens;
+  options.pipeline.least_step_tokens = 3;
+  options.pipeline.most_step_tokens = 3;
+  BatchGenerator generator(**chain, 3, &tokenizer, clock_, options);
   const std::atomic<bool> cancelled = false;
   GenerationRequest request;
   request.prompt = {5, 6, 7, 8, 9, 10, 11};
   request.max_tokens = 12;
   request.ignore_eos = true;
-  const auto first = generator.generate(request, nullptr, cancelled);
+  const auto first = generate(generator, request, nullptr, cancelled);
   ASSERT_TRUE(first) << first.error().message();
   EXPECT_EQ(first->tokens, fake_answer(request.prompt, kFakeLayers, 12));
   // A second request shares five tokens; its KV is the same as if they were computed anew.
   request.prompt = {5, 6, 7, 8, 9, 50, 51};
-  const auto second = generator.generate(request, nullptr, cancelled);
+  const auto second = generate(generator, request, nullptr, cancelled);
   ASSERT_TRUE(second) << second.error().message();
   EXPECT_EQ(second->reused_tokens, 5U);
   EXPECT_EQ(second->tokens, fake_answer(request.prompt, kFakeLayers, 12));

@@ -1,6 +1,8 @@
 // What runs steps: a chain of workers, or a fake in tests.
 #pragma once
 
+#include <optional>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/ids.h"
@@ -14,8 +16,11 @@ class StepRunner {
   virtual ~StepRunner() = default;
   /// Sends a step on its way; does not wait for it.
   virtual Result<StepId> submit(wire::Step step) = 0;
-  /// Waits for the result of `step`. A failed step, a lost worker or the deadline is an Error.
-  virtual Result<wire::StepResult> await(StepId step, Deadline deadline) = 0;
+  /// Waits for the result of `step`; none where wake() was called instead. A failed step, a lost
+  /// worker or the deadline is an Error.
+  virtual Result<std::optional<wire::StepResult>> await(StepId step, Deadline deadline) = 0;
+  /// Ends an await() under way, or else the next one. Any thread.
+  virtual void wake() = 0;
 };
 
 }  // namespace paceline::coordinator

@@ -203,11 +203,20 @@ Result<wire::StageReady> WorkerPool::await_ready(StageId stage, Deadline deadlin
   return ready_.at(stage);
 }
 
-Result<wire::StepResult> WorkerPool::await_result(StepId step, Deadline deadline) {
+Result<std::optional<wire::StepResult>> WorkerPool::await_result(StepId step, Deadline deadline) {
   std::unique_lock lock(mutex_);
-  PACELINE_RETURN_IF_ERROR(wait_until(lock, deadline, [&] { return results_.contains(step); }));
+  PACELINE_RETURN_IF_ERROR(
+      wait_until(lock, deadline, [&] { return is_woken_ || results_.contains(step); }));
+  is_woken_ = false;
+  if (!results_.contains(step)) return std::nullopt;
   auto result = std::move(results_.extract(step).mapped());
   return result;
+}
+
+void WorkerPool::wake() {
+  const std::lock_guard lock(mutex_);
+  is_woken_ = true;
+  changed_.notify_all();
 }
 
 Result<std::map<std::string, wire::Pong>> WorkerPool::ping_all(Deadline deadline) {

@@ -40,8 +40,9 @@ class WorkerPool {
   /// Waits until `stage` is loaded; a Fault of its worker is the error.
   Result<wire::StageReady> await_ready(StageId stage, Deadline deadline);
   /// Waits for a step's result. A worker that is silent for too long, or gone, or that reports a
-  /// fault, is the error and is named.
-  Result<wire::StepResult> await_result(StepId step, Deadline deadline);
+  /// fault, is the error and is named. None where wake() was called.
+  Result<std::optional<wire::StepResult>> await_result(StepId step, Deadline deadline);
+  void wake();
   /// The last Pong of each worker.
   Result<std::map<std::string, wire::Pong>> ping_all(Deadline deadline);
 
@@ -75,6 +76,7 @@ class WorkerPool {
   std::map<std::string, Peer> peers_;
   std::map<StageId, wire::StageReady> ready_;
   std::map<StepId, wire::StepResult> results_;
+  bool is_woken_ = false;
   std::optional<Error> failure_;  ///< the first one; a chain does not survive it
   std::uint64_t nonce_ = 0;
   /// Pings all workers, also while nobody waits: a worker lets a silent coordinator go. The last

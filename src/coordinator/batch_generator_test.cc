@@ -1,0 +1,395 @@
+#include "coordinator/batch_generator.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "text/test_vocabulary.h"
+
+namespace paceline::coordinator {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Ids = std::vector<std::int64_t>;
+
+constexpr std::int64_t kEnd = 2;
+constexpr std::uint32_t kBlockTokens = 4;
+constexpr std::uint32_t kBlocks = 32;
+
+/// A chain in one: keeps KV as tokens in blocks, so that any block mixed up changes what follows.
+class FakeChain final : public StepRunner {
+ public:
+  /// The next token after all those before.
+  std::function<std::int64_t(const Ids&)> model = [](const Ids& tokens) {
+    const auto sum = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{7},
+                                     [](std::int64_t a, std::int64_t b) { return (a * 31 + b) % 9973; });
+    return sum % 40 + 3;
+  };
+  std::uint64_t fail_at = 0;  ///< this step's result is an error
+
+  Result<StepId> submit(wire::Step step) override {
+    const std::lock_guard lock(mutex_);
+    const StepId id(++last_step_);
+    wire::StepResult result;
+    std::uint32_t row = 0;
+    for (const auto& spec : step.opened) open_[spec.sequence] = spec;
+    for (const wire::BlockCopy& copy : step.copies) blocks_[copy.to] = blocks_[copy.from];
+    for (const auto& entry : step.sequences) run(id, entry, row, result);
+    result.stage_times = {{StageId(0), 0, 50}};
+    steps.push_back(std::move(step));
+    results_.emplace_back(id, std::move(result));
+    most_outstanding = std::max(most_outstanding, results_.size());
+    return id;
+  }
+  Result<std::optional<wire::StepResult>> await(StepId step, Deadline) override {
+    std::unique_lock lock(mutex_);
+    held_.wait(lock, [this] { return !is_held_ || woken_; });
+    if (std::exchange(woken_, false) && is_held_) return std::nullopt;
+    if (step.value() == fail_at) return fail(ErrorCode::kUnavailable, "the worker is gone");
+    EXPECT_EQ(results_.front().first, step) << "results are awaited in order";
+    auto result = std::move(results_.front().second);
+    results_.pop_front();
+    return result;
+  }
+  void wake() override {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+    held_.notify_all();
+  }
+  /// While held, no result comes back.
+  void hold(bool is_held) {
+    const std::lock_guard lock(mutex_);
+    is_held_ = is_held;
+    held_.notify_all();
+  }
+  std::size_t open_sequences() {
+    const std::lock_guard lock(mutex_);
+    return open_.size();
+  }
+
+  std::vector<wire::Step> steps;
+  std::size_t most_outstanding = 0;
+
+ private:
+  void run(StepId step, const wire::StepSequence& entry, std::uint32_t& row,
+           wire::StepResult& result) {
+    for (const wire::Operation& operation : entry.operations) {
+      if (std::holds_alternative<wire::Free>(operation)) open_.erase(entry.sequence);
+    }
+    if (entry.new_tokens == 0) return;
+    ASSERT_TRUE(open_.contains(entry.sequence));
+    ASSERT_EQ(entry.blocks.at(0).size(),
+              (entry.past_tokens + entry.new_tokens + kBlockTokens - 1) / kBlockTokens);
+    Ids tokens;
+    for (std::uint32_t i = 0; i < entry.past_tokens; ++i) tokens.push_back(slot(entry, i));
+    for (std::uint32_t i = 0; i < entry.new_tokens; ++i, ++row) {
+      std::int64_t token = 0;
+      if (const auto* literal = std::get_if<std::int64_t>(&entry.tokens[i])) {
+        token = *literal;
+      } else {
+        const auto& reference = std::get<wire::TokenReference>(entry.tokens[i]);
+        token = sampled_.at({reference.step, reference.row});
+      }
+      tokens.push_back(token);
+      slot(entry, entry.past_tokens + i) = token;
+      const auto& rows = entry.sampled_rows;
+      if (std::find(rows.begin(), rows.end(), i) == rows.end()) continue;
+      wire::Sample sample;
+      sample.sequence = entry.sequence;
+      sample.row = row;
+      sample.token = model(tokens);
+      sample.logprob = -0.5F;
+      sample.logits_digest = tokens.size();
+      sampled_[{step, row}] = sample.token;
+      result.samples.push_back(sample);
+    }
+  }
+  std::int64_t& slot(const wire::StepSequence& entry, std::uint32_t position) {
+    auto& block = blocks_[entry.blocks[0].at(position / kBlockTokens)];
+    block.resize(kBlockTokens);
+    return block[position % kBlockTokens];
+  }
+
+  std::mutex mutex_;
+  std::condition_variable held_;
+  bool is_held_ = false;
+  bool woken_ = false;
+  std::uint64_t last_step_ = 0;
+  std::map<SequenceId, wire::SequenceSpec> open_;
+  std::map<BlockId, Ids> blocks_;
+  std::map<std::pair<StepId, std::uint32_t>, std::int64_t> sampled_;
+  std::deque<std::pair<StepId, wire::StepResult>> results_;
+};
+
+class BatchGeneratorTest : public testing::Test {
+ protected:
+  static BatchOptions options() {
+    BatchOptions options;
+    options.end_tokens = {kEnd};
+    options.scheduler.context_tokens = 64;
+    options.scheduler.kv_blocks = kBlocks;
+    options.scheduler.block_tokens = kBlockTokens;
+    return options;
+  }
+  BatchGenerator& generator() {
+    if (!generator_) {
+      generator_ = std::make_unique<BatchGenerator>(chain_, 1, &tokenizer_, clock_, options());
+    }
+    return *generator_;
+  }
+  Ids ids(const std::string& text) const { return tokenizer_.encode(text, false).value(); }
+  /// After a prompt of `prompt_tokens` the model says `text`, then its end token.
+  void script(const std::string& text, std::size_t prompt_tokens) {
+    auto answer = ids(text);
+    answer.push_back(kEnd);
+    chain_.model = [answer, prompt_tokens](const Ids& tokens) {
+      const std::size_t at = tokens.size() - prompt_tokens;
+      return at < answer.size() ? answer[at] : kEnd;
+    };
+  }
+  static GenerationRequest request(Ids prompt) {
+    GenerationRequest request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = 50;
+    return request;
+  }
+  Result<Generation> generate(const GenerationRequest& request) {
+    return coordinator::generate(
+        generator(), request, [this](std::string_view piece) { shown_ += piece; }, cancelled_);
+  }
+  void expect_refused(const GenerationRequest& request, const char* message) {
+    const auto refused = generate(request);
+    ASSERT_FALSE(refused) << message;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(refused.error().message(), HasSubstr(message));
+    EXPECT_TRUE(chain_.steps.empty()) << "refused before any work";
+  }
+  Ids alone(Ids tokens, std::uint32_t count) const {
+    Ids answer;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      answer.push_back(chain_.model(tokens));
+      tokens.push_back(answer.back());
+      if (answer.back() == kEnd) break;
+    }
+    return answer;
+  }
+
+  const text::Tokenizer tokenizer_ = text::test_tokenizer("bpe");
+  SteadyClock clock_;
+  FakeChain chain_;
+  std::atomic<bool> cancelled_ = false;
+  std::string shown_;
+  std::unique_ptr<BatchGenerator> generator_;
+};
+
+TEST_F(BatchGeneratorTest, AnAnswerIsShownUpToItsEndToken) {
+  script("Hi you", 3);
+  const auto generation = generate(request({5, 6, 7}));
+  ASSERT_TRUE(generation) << generation.error().message();
+  EXPECT_EQ(generation->text, "Hi you");
+  EXPECT_EQ(shown_, "Hi you");
+  EXPECT_EQ(generation->tokens, alone({5, 6, 7}, 50)) << "the end token included";
+  EXPECT_EQ(generation->finish_reason, FinishReason::kStop);
+  EXPECT_EQ(generation->prompt_tokens, 3U);
+  EXPECT_EQ(generation->logprobs, std::vector<float>(generation->tokens.size(), -0.5F));
+  EXPECT_TRUE(generation->logits_digests.empty());
+}
+
+TEST_F(BatchGeneratorTest, MaxTokensAndTheContextEndIt) {
+  auto limited = request({5});
+  limited.max_tokens = 3;
+  const auto generation = generate(limited);
+  ASSERT_TRUE(generation);
+  EXPECT_EQ(generation->tokens, alone({5}, 3));
+  EXPECT_EQ(generation->finish_reason, FinishReason::kLength);
+  const auto full = generate(request(Ids(61, 5)));
+  ASSERT_TRUE(full) << full.error().message();
+  EXPECT_EQ(full->tokens.size(), 3U) << "61 of the prompt and 3 fill the context of 64";
+  EXPECT_EQ(full->finish_reason, FinishReason::kLength);
+}
+
+TEST_F(BatchGeneratorTest, TheEndTokenMayBeIgnored) {
+  script("", 1);
+  auto ignoring = request({5});
+  ignoring.ignore_eos = true;
+  ignoring.max_tokens = 3;
+  const auto generation = generate(ignoring);
+  ASSERT_TRUE(generation);
+  EXPECT_THAT(generation->tokens, ElementsAre(kEnd, kEnd, kEnd));
+  EXPECT_EQ(generation->text, "") << "special tokens are not shown";
+}
+
+TEST_F(BatchGeneratorTest, NothingOfAStopStringIsShown) {
+  script("one STOP two", 1);
+  auto stopping = request({5});
+  stopping.stop = {"STOP"};
+  const auto generation = generate(stopping);
+  ASSERT_TRUE(generation);
+  EXPECT_EQ(generation->text, "one ");
+  EXPECT_EQ(shown_, "one ");
+  EXPECT_EQ(generation->finish_reason, FinishReason::kStop);
+  shown_.clear();
+  script("one STO", 1);
+  EXPECT_EQ(generate(stopping)->text, "one STO") << "its begin is shown where it is not completed";
+}
+
+TEST_F(BatchGeneratorTest, ACharacterSplitOverTokensIsShownWhole) {
+  script("a\xF0\x9F\x98\x80z", 1);
+  std::vector<std::string> pieces;
+  const auto show = [&](std::string_view piece) { pieces.emplace_back(piece); };
+  ASSERT_TRUE(coordinator::generate(generator(), request({5}), show, cancelled_));
+  EXPECT_THAT(pieces, ElementsAre("a", "\xF0\x9F\x98\x80", "z"));
+}
+
+TEST_F(BatchGeneratorTest, CancellingEndsIt) {
+  std::atomic<int> shown = 0;
+  const auto show = [&](std::string_view) {
+    if (++shown == 2) {
+      cancelled_ = true;
+      chain_.hold(true);
+    }
+  };
+  script("abcdefghijklmnop", 1);
+  const auto generation = coordinator::generate(generator(), request({5}), show, cancelled_);
+  ASSERT_TRUE(generation);
+  EXPECT_EQ(generation->finish_reason, FinishReason::kCancelled);
+  EXPECT_THAT(generation->text, testing::StartsWith("ab"));
+  chain_.hold(false);
+  cancelled_ = false;
+  script("ok", 1);
+  EXPECT_EQ(generate(request({6}))->text, "ok");
+  EXPECT_LE(chain_.open_sequences(), 1U) << "the stages have heard of the cancelled one";
+}
+
+TEST_F(BatchGeneratorTest, WhatCannotBeDoneIsRefusedBeforeAnyWork) {
+  expect_refused(request({}), "prompt");
+  expect_refused(request(Ids(64, 5)), "64");
+  auto none = request({5});
+  none.max_tokens = 0;
+  expect_refused(none, "max tokens");
+  auto stop = request({5});
+  stop.stop = {""};
+  expect_refused(stop, "stop");
+}
+
+TEST_F(BatchGeneratorTest, TheKvOfASharedPrefixIsUsedAgain) {
+  const Ids prompt = {5, 6, 7, 8, 9, 10, 11, 12, 13};
+  auto first = request(prompt);
+  first.max_tokens = 2;
+  ASSERT_TRUE(generate(first));
+  const auto again = generate(first);
+  ASSERT_TRUE(again);
+  EXPECT_GE(again->reused_tokens, 8U);
+  EXPECT_EQ(again->tokens, alone(prompt, 2));
+  auto other_tenant = first;
+  other_tenant.cache_salt = "ben";
+  EXPECT_EQ(generate(other_tenant)->reused_tokens, 0U);
+}
+
+TEST_F(BatchGeneratorTest, SamplingAndDigestsAreAskedForOnce) {
+  script("ab", 1);
+  auto sampled = request({5});
+  sampled.sampling.temperature = 0.7;
+  sampled.sampling.seed = 11;
+  sampled.want_logits_digests = true;
+  const auto generation = generate(sampled);
+  ASSERT_TRUE(generation);
+  EXPECT_THAT(generation->logits_digests, ElementsAre(1, 2, 3));
+  EXPECT_EQ(chain_.steps.at(0).opened.at(0).sampling, sampled.sampling);
+  EXPECT_TRUE(chain_.steps[0].opened[0].want_logits_digest);
+  EXPECT_TRUE(chain_.steps.at(1).opened.empty());
+}
+
+TEST_F(BatchGeneratorTest, AFailureOfTheChainEndsAllAndIsWhatLatersGet) {
+  chain_.fail_at = 2;
+  const auto failed = generate(request(Ids(20, 5)));
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code(), ErrorCode::kUnavailable);
+  const auto next = generate(request({5}));
+  ASSERT_FALSE(next);
+  EXPECT_EQ(next.error().message(), failed.error().message());
+}
+
+/// Gathers all of a request's answers.
+class Gatherer final : public AnswerListener {
+ public:
+  void on_tokens(std::uint32_t, std::span<const wire::Sample> samples, std::string_view) override {
+    streamed += samples.size();
+  }
+  void on_finished(std::uint32_t choice, const Generation& generation) override {
+    const std::lock_guard lock(mutex);
+    answers[choice] = generation;
+    ended.notify_all();
+  }
+  void on_failed(const Error& error) override { ADD_FAILURE() << error.message(); }
+  void wait_for(std::size_t count) {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(ended.wait_for(lock, std::chrono::seconds(20), [&] { return answers.size() == count; }));
+  }
+
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::map<std::uint32_t, Generation> answers;
+  std::atomic<std::size_t> streamed = 0;
+};
+
+TEST_F(BatchGeneratorTest, ManyAtOnceGetWhatEachWouldGetAlone) {
+  std::mt19937 random(1);
+  std::vector<std::pair<GenerationRequest, std::shared_ptr<Gatherer>>> all;
+  for (int i = 0; i < 40; ++i) {
+    Ids prompt(1 + random() % 20);
+    for (auto& id : prompt) id = 3 + static_cast<std::int64_t>(random() % 3);
+    auto asked = request(prompt);
+    asked.max_tokens = 1 + random() % 20;
+    asked.ignore_eos = true;
+    all.emplace_back(asked, std::make_shared<Gatherer>());
+    const auto id = generator().submit(asked, all.back().second);
+    ASSERT_TRUE(id) << id.error().message();
+    if (i % 7 == 3) {
+      generator().cancel(*id);
+      all.pop_back();
+    }
+  }
+  for (auto& [asked, gathered] : all) {
+    gathered->wait_for(1);
+    EXPECT_EQ(gathered->answers.at(0).tokens, alone(asked.prompt, asked.max_tokens));
+    EXPECT_EQ(gathered->streamed, gathered->answers.at(0).tokens.size());
+  }
+  const auto stats = generator().stats();
+  EXPECT_EQ(stats.scheduler.running, 0U);
+  EXPECT_EQ(stats.scheduler.available_blocks, kBlocks) << "none is lost";
+  EXPECT_EQ(stats.stage_use.size(), 1U);
+}
+
+TEST_F(BatchGeneratorTest, SeveralAnswersToOnePromptAreNumbered) {
+  auto asked = request({5, 6, 7, 8, 9, 10});
+  asked.choices = 3;
+  asked.max_tokens = 4;
+  const auto gathered = std::make_shared<Gatherer>();
+  ASSERT_TRUE(generator().submit(asked, gathered));
+  gathered->wait_for(3);
+  for (const auto& [choice, answer] : gathered->answers) {
+    EXPECT_EQ(answer.tokens, alone(asked.prompt, 4)) << choice;
+  }
+  std::vector<std::uint32_t> choices;
+  for (const wire::Step& step : chain_.steps) {
+    for (const auto& spec : step.opened) choices.push_back(spec.sampling.choice);
+  }
+  EXPECT_THAT(choices, testing::UnorderedElementsAre(0, 1, 2));
+}
+
+TEST_F(BatchGeneratorTest, TheEndOfTheGeneratorEndsWhatIsLeft) {
+  chain_.hold(true);
+  const auto gathered = std::make_shared<Gatherer>();
+  ASSERT_TRUE(generator().submit(request({5}), gathered));
+  generator_.reset();
+  EXPECT_EQ(gathered->answers.at(0).finish_reason, FinishReason::kCancelled);
+}
+
+}  // namespace
+}  // namespace paceline::coordinator

@@ -1,0 +1,47 @@
+// What is asked of a chain and what comes back: one prompt, one or several answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "sampling/sampling_spec.h"
+
+namespace paceline::coordinator {
+
+struct GenerationRequest {
+  std::vector<std::int64_t> prompt;
+  sampling::SamplingSpec sampling;
+  std::uint32_t max_tokens = 256;
+  std::uint32_t choices = 1;      ///< answers; sampling.choice counts them
+  std::vector<std::string> stop;  ///< stop strings; none of them is shown
+  bool ignore_eos = false;
+  bool want_logits_digests = false;
+  std::int32_t priority = 0;  ///< higher goes first, as far as that starves nobody
+  /// Requests of different salts share no KV cache: tenants, say.
+  std::string cache_salt;
+};
+
+enum class FinishReason { kStop, kLength, kCancelled };
+/// As clients of the API know it: "stop", "length", "cancelled".
+std::string_view to_string(FinishReason reason);
+
+/// One answer.
+struct Generation {
+  std::vector<std::int64_t> tokens;           ///< sampled, the end token included
+  std::vector<float> logprobs;                ///< one per token
+  std::vector<std::uint64_t> logits_digests;  ///< one per token where asked for
+  std::string text;
+  FinishReason finish_reason = FinishReason::kLength;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t reused_tokens = 0;  ///< of the prompt, found in the KV cache
+  Duration time_to_first_token = {};
+  Duration decode_time = {};  ///< from the first token to the last
+
+  /// Tokens after the first, per second; 0 where there are none.
+  double decode_tokens_per_second() const;
+};
+
+}  // namespace paceline::coordinator
