@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 #include <utility>
@@ -15,6 +16,8 @@ namespace paceline::cli {
 namespace {
 
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
+/// Answers; a program that asks for itself sees to it that they are not too many.
+constexpr std::uint32_t kMostWaiting = 65536;
 
 std::vector<std::string> split_at_commas(const std::string& text) {
   std::vector<std::string> parts;
@@ -36,6 +39,7 @@ Result<coordinator::ChainSettings> chain_settings(const ChainFlags& flags,
   settings.workers = std::move(workers);
   settings.threads = flags.threads;
   settings.context_tokens = flags.context_tokens;
+  settings.kv_memory_bytes = flags.kv_memory_bytes;
   const auto profile = profile_from_string(flags.profile);
   if (!profile) {
     return fail(ErrorCode::kInvalidArgument, "--profile {}: expected fast or exact", flags.profile);
@@ -47,6 +51,24 @@ Result<coordinator::ChainSettings> chain_settings(const ChainFlags& flags,
     settings.weights = *std::move(weights);
   }
   return settings;
+}
+
+coordinator::BatchOptions batch_options(const ChainFlags& flags,
+                                        const coordinator::ChainPlan& plan) {
+  coordinator::BatchOptions options;
+  options.scheduler.context_tokens = plan.context_tokens;
+  options.scheduler.kv_blocks = plan.kv_blocks;
+  options.scheduler.block_tokens = plan.logical_block_tokens;
+  options.scheduler.max_running = flags.max_running;
+  options.scheduler.max_waiting = kMostWaiting;
+  options.scheduler.max_choices = kMostWaiting;
+  options.pipeline.most_step_tokens = flags.step_tokens;
+  options.pipeline.least_step_tokens =
+      std::min(options.pipeline.least_step_tokens, flags.step_tokens);
+  options.speculation = flags.speculation == "off"      ? coordinator::Speculation::kOff
+                        : flags.speculation == "always" ? coordinator::Speculation::kAlways
+                                                        : coordinator::Speculation::kAuto;
+  return options;
 }
 
 }  // namespace
@@ -69,6 +91,22 @@ void ChainFlags::add_to(CLI::App& command) {
   command
       .add_option("--ctx", context_tokens,
                   "Context in tokens, prompt and answer; 0: the model's, or what fits in memory")
+      ->capture_default_str();
+  command
+      .add_option("--kv-memory", kv_memory_bytes,
+                  "For the KV cache of all sequences, on each machine, e.g. 2GB; without it 1GB, "
+                  "at most half of what the weights leave, but one context at least")
+      ->transform(CLI::AsSizeValue(false));
+  command.add_option("--max-running", max_running, "Sequences computed at a time")
+      ->check(CLI::Range(1U, 4096U))
+      ->capture_default_str();
+  command.add_option("--step-tokens", step_tokens, "Rows of a step at most: the chunks of prompts")
+      ->check(CLI::Range(1U, 8192U))
+      ->capture_default_str();
+  command
+      .add_option("--speculation", speculation,
+                  "auto: guess tokens where that pays; off; always: also where it does not")
+      ->check(CLI::IsMember({"auto", "off", "always"}))
       ->capture_default_str();
 }
 
@@ -98,11 +136,9 @@ Status ChainSession::start(const ChainFlags& flags) {
   PACELINE_ASSIGN_OR_RETURN(const auto settings, chain_settings(flags, std::move(addresses)));
   PACELINE_ASSIGN_OR_RETURN(auto plan,
                             coordinator::plan_chain(manifest_, pool->welcomes(), settings));
-  coordinator::BatchOptions options;
+  coordinator::BatchOptions options = batch_options(flags, plan);
+  options.vocabulary_size = manifest_.vocabulary_size;
   PACELINE_ASSIGN_OR_RETURN(options.end_tokens, read_end_tokens(package_));
-  options.scheduler.context_tokens = plan.context_tokens;
-  options.scheduler.kv_blocks = plan.kv_blocks;
-  options.scheduler.block_tokens = plan.logical_block_tokens;
   const std::size_t stages = plan.route.size();
   PACELINE_ASSIGN_OR_RETURN(chain_,
                             coordinator::Chain::start(std::move(pool), std::move(plan), clock_));

@@ -1,4 +1,4 @@
-// The flags by which generate and chat get a chain, and the chain they get.
+// The flags by which generate, chat and bench get a chain, and the chain they get.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "coordinator/batch_generator.h"
 #include "coordinator/chain.h"
 #include "coordinator/local_workers.h"
-#include "coordinator/batch_generator.h"
 #include "net/network_thread.h"
 #include "net/tcp_transport.h"
 #include "shard/manifest.h"
@@ -29,6 +29,10 @@ struct ChainFlags {
   std::string profile = "fast";
   std::uint32_t threads = 0;
   std::uint32_t context_tokens = 0;
+  std::uint64_t kv_memory_bytes = 0;
+  std::uint32_t max_running = 64;
+  std::uint32_t step_tokens = 512;
+  std::string speculation = "auto";
 
   void add_to(CLI::App& command);
 };

@@ -13,6 +13,7 @@
 #include "cli/line_reader.h"
 #include "cli/package_files.h"
 #include "cli/sampling_flags.h"
+#include "coordinator/answer_waiter.h"
 
 namespace paceline::cli {
 namespace {
@@ -71,9 +72,8 @@ class Conversation {
       std::fwrite(piece.data(), 1, piece.size(), stdout);
       std::fflush(stdout);
     };
-    PACELINE_ASSIGN_OR_RETURN(auto generation,
-                              coordinator::generate(session_.generator(), request, show,
-                                                    interrupt_flag()));
+    PACELINE_ASSIGN_OR_RETURN(auto generation, coordinator::generate(session_.generator(), request,
+                                                                     show, interrupt_flag()));
     const bool was_stopped = generation.finish_reason == coordinator::FinishReason::kCancelled;
     fmt::print("{}\n", was_stopped ? " [stopped]" : "");
     // Also a Ctrl-C that came with the last token was meant for the answer.

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <deque>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "cli/package_files.h"
 #include "cli/report.h"
 #include "cli/sampling_flags.h"
+#include "coordinator/answer_waiter.h"
 #include "system/files.h"
 
 namespace paceline::cli {
@@ -35,6 +37,7 @@ struct GenerateFlags {
   std::optional<std::uint32_t> logprobs;
   bool prompt_logprobs = false;
   std::uint32_t choices = 1;
+  std::uint32_t parallel = 1;
   bool json = false;
   bool quiet = false;
 };
@@ -92,16 +95,6 @@ std::optional<std::vector<std::int64_t>> as_token_ids(const std::string& line) {
   return ids;
 }
 
-Status check_ids(const std::vector<std::int64_t>& ids, std::uint64_t vocabulary_size) {
-  for (const std::int64_t id : ids) {
-    if (id < 0 || static_cast<std::uint64_t>(id) >= vocabulary_size) {
-      return fail(ErrorCode::kInvalidArgument, "the prompt has token {}, expected 0 to {}", id,
-                  vocabulary_size - 1);
-    }
-  }
-  return {};
-}
-
 Result<std::vector<std::int64_t>> prompt_tokens(ChainSession& session, const GenerateFlags& flags,
                                                 const std::string& prompt) {
   if (!flags.prompt_ids.empty()) return flags.prompt_ids;
@@ -121,59 +114,103 @@ Result<std::vector<std::int64_t>> prompt_tokens(ChainSession& session, const Gen
 Result<coordinator::GenerationRequest> request_from(ChainSession& session,
                                                     const GenerateFlags& flags,
                                                     const std::string& prompt) {
-  const std::uint64_t vocabulary_size = session.manifest().vocabulary_size;
   coordinator::GenerationRequest request;
   PACELINE_ASSIGN_OR_RETURN(request.prompt, prompt_tokens(session, flags, prompt));
-  PACELINE_RETURN_IF_ERROR(check_ids(request.prompt, vocabulary_size));
   PACELINE_ASSIGN_OR_RETURN(request.sampling,
                             flags.sampling.sampling_spec(session.manifest().model.sampling));
   request.sampling.logprobs = flags.logprobs;
   if (flags.json && !flags.logprobs) request.sampling.logprobs = 0;
-  PACELINE_RETURN_IF_ERROR(sampling::check(request.sampling, vocabulary_size));
   request.max_tokens = flags.sampling.max_tokens;
   request.stop = flags.sampling.stop;
   request.ignore_eos = flags.ignore_eos;
   request.want_logits_digests = flags.digests;
   request.want_prompt_logprobs = flags.prompt_logprobs;
+  request.choices = flags.choices;
   return request;
 }
 
-Status generate_one(ChainSession& session, const GenerateFlags& flags,
-                    const coordinator::GenerationRequest& request) {
-  PACELINE_ASSIGN_OR_RETURN(
-      const auto generation,
-      coordinator::generate(
-          session.generator(), request, flags.json ? std::function<void(std::string_view)>() : show, interrupt_flag()));
-  if (flags.json) {
-    auto json = to_json(generation);
-    json["prompt_ids"] = request.prompt;
-    json["choice"] = request.sampling.choice;
-    PACELINE_ASSIGN_OR_RETURN(json["chain"], chain_json(session));
-    show(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+/// A prompt whose answers are on their way.
+struct Asked {
+  coordinator::GenerationRequest request;
+  sched::RequestId id;
+  std::shared_ptr<coordinator::AnswerWaiter> waiter;
+};
+
+class Generating {
+ public:
+  Generating(ChainSession& session, const GenerateFlags& flags)
+      : session_(session), flags_(flags), streams_(!flags.json && flags.parallel == 1) {}
+
+  /// As many prompts at once as the flags say; the answers in the order of the prompts.
+  Status run(PromptSource& prompts) {
+    bool is_open = true;
+    while (is_open || !asked_.empty()) {
+      if (is_open && asked_.size() < flags_.parallel && !interrupt_flag().load()) {
+        const auto prompt = prompts.next();
+        is_open = prompt.has_value();
+        if (prompt) PACELINE_RETURN_IF_ERROR(ask(*prompt));
+        continue;
+      }
+      if (asked_.empty()) return {};
+      PACELINE_RETURN_IF_ERROR(answer_oldest());
+      is_open = is_open && !interrupt_flag().load();
+    }
     return {};
   }
-  show("\n");
-  if (flags.quiet) return {};
-  PACELINE_ASSIGN_OR_RETURN(const auto text, summary(session, generation));
-  fmt::print(stderr, "\n{}", text);
-  return {};
-}
+
+ private:
+  Status ask(const std::string& prompt) {
+    Asked asked;
+    PACELINE_ASSIGN_OR_RETURN(asked.request, request_from(session_, flags_, prompt));
+    asked.waiter = std::make_shared<coordinator::AnswerWaiter>(
+        flags_.choices, streams_ ? show : coordinator::ShowText());
+    PACELINE_ASSIGN_OR_RETURN(asked.id, session_.generator().submit(asked.request, asked.waiter));
+    asked_.push_back(std::move(asked));
+    return {};
+  }
+
+  Status answer_oldest() {
+    const Asked asked = std::move(asked_.front());
+    asked_.pop_front();
+    PACELINE_ASSIGN_OR_RETURN(const auto answers,
+                              coordinator::wait_for_answers(session_.generator(), asked.id,
+                                                            *asked.waiter, interrupt_flag()));
+    for (std::uint32_t choice = 0; choice < answers.size(); ++choice) {
+      PACELINE_RETURN_IF_ERROR(tell(asked.request, choice, answers[choice]));
+    }
+    return {};
+  }
+
+  Status tell(const coordinator::GenerationRequest& request, std::uint32_t choice,
+              const coordinator::Generation& generation) {
+    if (flags_.json) {
+      auto json = to_json(generation);
+      json["prompt_ids"] = request.prompt;
+      json["choice"] = choice;
+      PACELINE_ASSIGN_OR_RETURN(json["chain"], chain_json(session_));
+      show(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      return {};
+    }
+    if (!streams_ || choice > 0) show(generation.text);
+    show("\n");
+    if (flags_.quiet) return {};
+    PACELINE_ASSIGN_OR_RETURN(const auto text, summary(session_, generation));
+    fmt::print(stderr, "\n{}", text);
+    return {};
+  }
+
+  ChainSession& session_;
+  const GenerateFlags& flags_;
+  const bool streams_;
+  std::deque<Asked> asked_;
+};
 
 Status generate(const GenerateFlags& flags) {
   interrupt_flag();
   PACELINE_RETURN_IF_ERROR(flags.sampling.sampling_spec());
   PACELINE_ASSIGN_OR_RETURN(auto prompts, PromptSource::open(flags));
   PACELINE_ASSIGN_OR_RETURN(const auto session, ChainSession::open(flags.chain));
-  while (!interrupt_flag().load()) {
-    const auto prompt = prompts.next();
-    if (!prompt) break;
-    PACELINE_ASSIGN_OR_RETURN(auto request, request_from(*session, flags, *prompt));
-    for (std::uint32_t choice = 0; choice < flags.choices && !interrupt_flag().load(); ++choice) {
-      request.sampling.choice = choice;
-      PACELINE_RETURN_IF_ERROR(generate_one(*session, flags, request));
-    }
-  }
-  return {};
+  return Generating(*session, flags).run(prompts);
 }
 
 }  // namespace
@@ -202,6 +239,11 @@ void add_generate_command(CLI::App& app, Status& done) {
                     "With --json: log-probabilities of the prompt's tokens, too");
   command->add_option("--n", flags->choices, "Answers to each prompt, by noise of their own")
       ->check(CLI::Range(1U, 1024U))
+      ->capture_default_str();
+  command
+      ->add_option("--parallel", flags->parallel,
+                   "With --prompts: so many of them at once, answered in their order")
+      ->check(CLI::Range(1U, 4096U))
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object per answer, with timings");
   command->add_flag("--quiet", flags->quiet, "The text only");

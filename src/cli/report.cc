@@ -11,6 +11,10 @@ double milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
+std::uint64_t kv_tokens(const coordinator::ChainPlan& plan) {
+  return std::uint64_t{plan.kv_blocks} * plan.logical_block_tokens;
+}
+
 /// For each token a list of the likeliest.
 nlohmann::json to_json(const std::vector<std::vector<wire::TokenLogprob>>& lists) {
   nlohmann::json json = nlohmann::json::array();
@@ -86,6 +90,7 @@ Result<nlohmann::json> chain_json(ChainSession& session) {
   return nlohmann::json{{"stages", std::move(stages)},
                         {"profile", to_string(plan.profile)},
                         {"context_tokens", plan.context_tokens},
+                        {"kv_tokens", kv_tokens(plan)},
                         {"start_ms", milliseconds(session.start_time())}};
 }
 
@@ -101,6 +106,9 @@ Result<std::string> summary(ChainSession& session, const coordinator::Generation
                     human_bytes(pongs.at(stage.entry.address).resident_bytes),
                     human_bytes(pongs.at(stage.entry.address).anonymous_bytes));
   }
+  const coordinator::ChainPlan& plan = session.chain().plan();
+  text += fmt::format("context {} tokens, KV for {} tokens of all sequences\n", plan.context_tokens,
+                      kv_tokens(plan));
   text += fmt::format(
       "{} prompt tokens, TTFT {:.0f} ms; {} tokens, {:.1f} tokens/s; ready in {:.1f} s\n",
       generation.prompt_tokens, milliseconds(generation.time_to_first_token),

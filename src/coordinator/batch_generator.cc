@@ -1,16 +1,39 @@
 #include "coordinator/batch_generator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+
+#include "wire/limits.h"
 
 namespace paceline::coordinator {
 namespace {
 
 /// Steps whose numbers are kept for references, beyond those in flight.
 constexpr std::size_t kKeptNumbers = 128;
+/// By how much what was seen once counts less with each step.
+constexpr double kFade = 0.99;
 
 double microseconds(Duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+/// The model's own, as far as the request does not name them itself.
+std::vector<std::int64_t> end_tokens_of(const GenerationRequest& request,
+                                        const std::set<std::int64_t>& end_tokens) {
+  std::vector<std::int64_t> added;
+  if (request.ignore_eos) return added;
+  const auto& named = request.sampling.stop_tokens;
+  for (const std::int64_t token : end_tokens) {
+    const auto id = static_cast<std::uint32_t>(token);
+    if (std::find(named.begin(), named.end(), id) == named.end()) added.push_back(token);
+  }
+  return added;
+}
+
+/// Whether the last stage must know the tokens before those that it samples.
+bool wants_history(const GenerationRequest& request) {
+  return request.sampling.needs_history() || request.want_prompt_logprobs;
 }
 
 }  // namespace
@@ -22,11 +45,16 @@ BatchGenerator::BatchGenerator(StepRunner& runner, std::size_t stages,
       tokenizer_(tokenizer),
       clock_(clock),
       options_(options),
+      stages_(stages),
       speculator_(spec::SpeculatorOptions()),
-      scheduler_(options.scheduler, options.speculates ? &speculator_ : nullptr),
+      scheduler_(options.scheduler,
+                 options.speculation == Speculation::kOff ? nullptr : &speculator_),
       pipeline_(stages, options.pipeline),
-      use_since_(clock.now()),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+      shape_(pipeline_.shape(1)),
+      use_since_(clock.now()) {
+  scheduler_.set_pipeline(shape_);
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
 
 BatchGenerator::~BatchGenerator() {
   thread_.request_stop();
@@ -43,8 +71,24 @@ BatchGenerator::~BatchGenerator() {
 }
 
 Status BatchGenerator::check(const GenerationRequest& request) const {
-  if (request.max_tokens == 0) return fail(ErrorCode::kInvalidArgument, "max tokens is 0");
-  return sampling::check(request.sampling);
+  const wire::Limits limits;
+  const sampling::SamplingSpec& sampling = request.sampling;
+  if (sampling.stop_tokens.size() + options_.end_tokens.size() > limits.stop_tokens) {
+    return fail(ErrorCode::kInvalidArgument, "stop_tokens: {}, expected at most {}",
+                sampling.stop_tokens.size(), limits.stop_tokens - options_.end_tokens.size());
+  }
+  if (sampling.logit_bias.size() > limits.logit_biases) {
+    return fail(ErrorCode::kInvalidArgument, "logit_bias: {} tokens, expected at most {}",
+                sampling.logit_bias.size(), limits.logit_biases);
+  }
+  if (options_.vocabulary_size == 0) return sampling::check(sampling);
+  for (const std::int64_t token : request.prompt) {
+    if (token < 0 || static_cast<std::uint64_t>(token) >= options_.vocabulary_size) {
+      return fail(ErrorCode::kInvalidArgument, "the prompt has token {}, expected 0 to {}", token,
+                  options_.vocabulary_size - 1);
+    }
+  }
+  return sampling::check(sampling, options_.vocabulary_size);
 }
 
 Result<sched::RequestId> BatchGenerator::submit(GenerationRequest request,
@@ -52,31 +96,28 @@ Result<sched::RequestId> BatchGenerator::submit(GenerationRequest request,
   PACELINE_RETURN_IF_ERROR(check(request));
   const std::lock_guard lock(mutex_);
   if (failure_) return fail(*failure_);
-  const sched::RequestId id(last_request_ + 1);
-  Request entry;
-  entry.arrival = clock_.now();
-  for (std::uint32_t choice = 0; choice < request.choices; ++choice) {
-    PACELINE_ASSIGN_OR_RETURN(auto text, AnswerText::create(tokenizer_, request.stop));
-    Answer answer{std::move(text), {}, {}};
-    answer.generation.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
-    entry.answers.emplace(choice, std::move(answer));
+  for (const std::int64_t token : end_tokens_of(request, options_.end_tokens)) {
+    request.sampling.stop_tokens.push_back(static_cast<std::uint32_t>(token));
   }
+  const sched::RequestId id(last_request_ + 1);
   sched::Request asked;
   asked.id = id;
   asked.prompt = request.prompt;
   asked.max_tokens = request.max_tokens;
   asked.choices = request.choices;
   asked.priority = request.priority;
-  asked.arrival = entry.arrival;
+  asked.arrival = clock_.now();
   asked.cache_salt = request.cache_salt;
-  if (!request.ignore_eos) {
-    asked.end_tokens.assign(options_.end_tokens.begin(), options_.end_tokens.end());
-  }
+  asked.samples_prompt = request.want_prompt_logprobs;
+  asked.has_history = wants_history(request);
+  asked.end_tokens.assign(request.sampling.stop_tokens.begin(), request.sampling.stop_tokens.end());
+  const TimePoint arrival = asked.arrival;
+  PACELINE_ASSIGN_OR_RETURN(
+      auto pending,
+      PendingRequest::create(std::move(request), std::move(listener), tokenizer_, arrival));
   PACELINE_RETURN_IF_ERROR(scheduler_.submit(std::move(asked)));
   last_request_ = id.value();
-  entry.asked = std::move(request);
-  entry.listener = std::move(listener);
-  requests_.emplace(id, std::move(entry));
+  requests_.emplace(id, std::move(pending));
   changed_.notify_all();
   runner_.wake();
   return id;
@@ -103,54 +144,92 @@ BatchStats BatchGenerator::stats() {
 void BatchGenerator::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    Calls calls;
-    if (has_cancelled_) end_cancelled(calls);
-    Status status = failure_ ? Status() : send_steps();
-    if (status && !in_flight_.empty() && calls.empty()) {
-      const SentStep& oldest = in_flight_.front();
-      const auto deadline = Deadline::after(options_.step_timeout, clock_.now());
+    const Calls calls = advance(lock);
+    if (!calls.empty()) {
       lock.unlock();
-      auto result = runner_.await(oldest.sent, deadline);
+      for (const auto& call : calls) call();
       lock.lock();
-      if (!result) {
-        status = fail(std::move(result).error());
-      } else if (*result) {
-        status = commit(**result, calls);
-      }
-    }
-    if (!status) fail_all(status.error(), calls);
-    if (calls.empty()) {
-      const auto has_work = [&] {
-        return has_cancelled_ || !in_flight_.empty() || (!failure_ && !scheduler_.is_idle());
-      };
-      changed_.wait(lock, stop, has_work);
       continue;
     }
-    lock.unlock();
-    for (const auto& call : calls) call();
-    lock.lock();
+    const auto has_work = [this] {
+      return has_cancelled_ || !in_flight_.empty() || (!failure_ && !scheduler_.is_idle());
+    };
+    changed_.wait(lock, stop, has_work);
   }
+}
+
+BatchGenerator::Calls BatchGenerator::advance(std::unique_lock<std::mutex>& lock) {
+  Calls calls;
+  if (has_cancelled_) end_cancelled(calls);
+  if (failure_) return calls;
+  Status status = send_steps();
+  if (status && calls.empty() && !in_flight_.empty()) status = take_result(lock, calls);
+  if (!status) fail_all(status.error(), calls);
+  return calls;
+}
+
+Status BatchGenerator::take_result(std::unique_lock<std::mutex>& lock, Calls& calls) {
+  const StepId oldest = in_flight_.front().sent;
+  const auto deadline = Deadline::after(options_.step_timeout, clock_.now());
+  lock.unlock();
+  auto result = runner_.await(oldest, deadline);
+  lock.lock();
+  if (!result) return fail(std::move(result).error());
+  if (!*result) return {};  // woken
+  PACELINE_ASSIGN_OR_RETURN(const auto all, commit(**result));
+  // The stages go on while the tokens become text.
+  PACELINE_RETURN_IF_ERROR(send_steps());
+  for (const sched::Progress& progress : all) {
+    const auto samples =
+        std::span((*result)->samples).subspan(progress.first_sample, progress.tokens.size());
+    PACELINE_RETURN_IF_ERROR(give(progress, samples, calls));
+  }
+  return {};
 }
 
 Status BatchGenerator::send_steps() {
   while (auto plan = scheduler_.plan(clock_.now())) {
     note_reuse(*plan);
-    wire::Step step = translate(*plan, numbers_, [this](const auto& opened) { return spec_of(opened); });
+    wire::Step step =
+        translate(*plan, numbers_, [this](const auto& opened) { return spec_of(opened); });
     PACELINE_ASSIGN_OR_RETURN(const StepId sent, runner_.submit(std::move(step)));
     numbers_.emplace(plan->id, sent);
     if (numbers_.size() > kKeptNumbers) numbers_.erase(numbers_.begin());
-    in_flight_.push_back({plan->id, sent, plan->rows(), clock_.now()});
+    in_flight_.push_back(record(*plan, sent));
   }
   return {};
 }
 
+BatchGenerator::SentStep BatchGenerator::record(const sched::StepPlan& plan, StepId sent) const {
+  SentStep step;
+  step.planned = plan.id;
+  step.sent = sent;
+  step.sent_at = clock_.now();
+  for (const sched::PlannedRows& rows : plan.sequences) {
+    const auto count = static_cast<std::uint32_t>(rows.tokens.size());
+    const auto request = requests_.find(rows.key.request);
+    if (request != requests_.end() && request->second.asked().want_prompt_logprobs &&
+        rows.key.choice == 0) {
+      step.scored.push_back({rows.key.request, step.rows, count, rows.past_tokens});
+    }
+    step.rows += count;
+    if (count <= 1 + rows.drafts) step.decode_rows += count;
+  }
+  return step;
+}
+
 wire::SequenceSpec BatchGenerator::spec_of(const sched::OpenedSequence& opened) const {
-  const GenerationRequest& asked = requests_.at(opened.key.request).asked;
+  const GenerationRequest& asked = requests_.at(opened.key.request).asked();
   wire::SequenceSpec spec;
   spec.sequence = opened.sequence;
   spec.sampling = asked.sampling;
   spec.sampling.choice += opened.key.choice;
   spec.want_logits_digest = asked.want_logits_digests;
+  spec.prompt_tokens = static_cast<std::uint32_t>(asked.prompt.size());
+  if (wants_history(asked)) {
+    const auto known = scheduler_.tokens(opened.key).first(opened.history_tokens);
+    spec.history.assign(known.begin(), known.end());
+  }
   return spec;
 }
 
@@ -159,105 +238,89 @@ void BatchGenerator::note_reuse(const sched::StepPlan& plan) {
   for (const sched::OpenedSequence& opened : plan.opened) {
     const auto request = requests_.find(opened.key.request);
     if (request == requests_.end()) continue;
-    const auto answer = request->second.answers.find(opened.key.choice);
-    if (answer == request->second.answers.end()) continue;
-    Generation& generation = answer->second.generation;
-    if (!generation.tokens.empty()) continue;  // preempted and computed again
     for (const sched::PlannedRows& rows : plan.sequences) {
-      if (rows.sequence == opened.sequence && !rows.fork_from) {
-        generation.reused_tokens = rows.past_tokens;
-      }
+      if (rows.sequence != opened.sequence || rows.fork_from) continue;
+      request->second.note_reuse(opened.key.choice, rows.past_tokens);
     }
   }
 }
 
-Status BatchGenerator::commit(const wire::StepResult& result, Calls& calls) {
-  const SentStep step = in_flight_.front();
-  std::vector<std::int64_t> tokens;
-  tokens.reserve(result.samples.size());
-  for (const wire::Sample& sample : result.samples) tokens.push_back(sample.token);
-  PACELINE_ASSIGN_OR_RETURN(const auto all, scheduler_.commit(step.planned, tokens));
+Result<std::vector<sched::Progress>> BatchGenerator::commit(const wire::StepResult& result) {
+  const SentStep step = std::move(in_flight_.front());
+  std::vector<sched::RowSample> samples;
+  samples.reserve(result.samples.size());
+  for (const wire::Sample& sample : result.samples) samples.push_back({sample.row, sample.token});
+  PACELINE_ASSIGN_OR_RETURN(auto all, scheduler_.commit(step.planned, samples));
   in_flight_.pop_front();
+  take_scores(step, result);
   learn(step, result);
-  for (const sched::Progress& progress : all) {
-    const auto samples =
-        std::span(result.samples).subspan(progress.first_sample, progress.tokens.size());
-    PACELINE_RETURN_IF_ERROR(give(progress, samples, calls));
+  return all;
+}
+
+void BatchGenerator::take_scores(const SentStep& step, const wire::StepResult& result) {
+  for (const ScoredRows& rows : step.scored) {
+    const auto request = requests_.find(rows.request);
+    if (request == requests_.end()) continue;
+    for (const wire::Sample& sample : result.samples) {
+      if (sample.row < rows.first_row || sample.row >= rows.first_row + rows.rows) continue;
+      request->second.add_score(rows.past_tokens + sample.row - rows.first_row + 1, sample);
+    }
   }
-  return {};
 }
 
 /// Measured times become the next steps' shape.
 void BatchGenerator::learn(const SentStep& step, const wire::StepResult& result) {
   double stages_us = 0;
   for (const wire::StageTime& time : result.stage_times) {
+    if (time.stage.value() >= stages_) continue;
     pipeline_.observe_stage(time.stage.value(), step.rows, static_cast<double>(time.compute_us));
     stages_us += static_cast<double>(time.compute_us + time.queue_us);
   }
-  pipeline_.observe_cycle(step.rows, microseconds(clock_.now() - step.sent_at), stages_us);
-  shape_ = pipeline_.shape(static_cast<std::uint32_t>(scheduler_.stats().running));
+  if (step.rows > 0) {
+    pipeline_.observe_cycle(step.rows, microseconds(clock_.now() - step.sent_at), stages_us);
+    pipeline_.observe_load(step.rows - step.decode_rows, step.decode_rows);
+  }
+  const sched::SchedulerStats stats = scheduler_.stats();
+  // Those that wait count as far as there was room for as many of late.
+  most_sequences_ = std::max({1.0, most_sequences_ * kFade, static_cast<double>(stats.running)});
+  const auto sequences = std::min(static_cast<std::size_t>(std::ceil(most_sequences_)),
+                                  std::max<std::size_t>(1, stats.running + stats.waiting));
+  shape_ = pipeline_.shape(static_cast<std::uint32_t>(sequences));
   scheduler_.set_pipeline(shape_);
-  speculator_.set_cost(pipeline_.step_cost(shape_.groups));
+  if (options_.speculation == Speculation::kAuto) {
+    speculator_.set_cost(pipeline_.step_cost(shape_.groups));
+  }
 }
 
 Status BatchGenerator::give(const sched::Progress& progress, std::span<const wire::Sample> samples,
                             Calls& calls) {
   const auto found = requests_.find(progress.key.request);
   if (found == requests_.end() || found->second.is_cancelled) return {};
-  Request& request = found->second;
-  Answer& answer = request.answers.at(progress.key.choice);
+  PendingRequest& request = found->second;
   const bool is_end = progress.is_finished && progress.reason == sched::FinishReason::kEndToken;
-  if (answer.generation.tokens.empty()) answer.first_token_at = clock_.now();
-  std::string shown;
-  bool stopped = false;
-  std::vector<wire::Sample> taken;
-  for (const wire::Sample& sample : samples) {
-    taken.push_back(sample);
-    answer.generation.tokens.push_back(sample.token);
-    answer.generation.logprobs.push_back(sample.logprob);
-    if (request.asked.want_logits_digests) {
-      answer.generation.logits_digests.push_back(sample.logits_digest);
-    }
-    if (is_end && taken.size() == samples.size()) break;  // an end token has no text
-    PACELINE_ASSIGN_OR_RETURN(auto piece, answer.text.push(sample.token));
-    shown += piece.text;
-    stopped = piece.stopped;
-    if (stopped) break;
-  }
-  answer.generation.text += shown;
-  calls.push_back([listener = request.listener, choice = progress.key.choice,
-                   taken = std::move(taken), shown = std::move(shown)] {
-    listener->on_tokens(choice, taken, shown);
-  });
-  if (stopped && !progress.is_finished) (void)scheduler_.stop(progress.key);
-  if (!stopped && !progress.is_finished) return {};
-  finish(progress.key, stopped || is_end ? FinishReason::kStop : FinishReason::kLength, calls);
+  PACELINE_ASSIGN_OR_RETURN(auto piece,
+                            request.add(progress.key.choice, samples, is_end, clock_.now()));
+  const bool is_stopped = piece.is_stopped;
+  calls.push_back(
+      [listener = request.listener(), choice = progress.key.choice, piece = std::move(piece)] {
+        listener->on_tokens(choice, piece.taken, piece.text);
+      });
+  if (is_stopped && !progress.is_finished) (void)scheduler_.stop(progress.key);
+  if (!is_stopped && !progress.is_finished) return {};
+  finish(progress.key, is_stopped || is_end ? FinishReason::kStop : FinishReason::kLength, calls);
   return {};
 }
 
 void BatchGenerator::finish(sched::ChoiceKey key, FinishReason reason, Calls& calls) {
   const auto found = requests_.find(key.request);
-  Request& request = found->second;
-  auto node = request.answers.extract(key.choice);
-  Answer& answer = node.mapped();
-  Generation& generation = answer.generation;
-  generation.finish_reason = reason;
-  // After a stop string the matcher gives nothing more.
-  if (auto rest = answer.text.finish(); rest && !rest->empty()) {
-    generation.text += *rest;
-    calls.push_back([listener = request.listener, choice = key.choice, rest = *std::move(rest)] {
-      listener->on_tokens(choice, {}, rest);
-    });
-  }
-  if (!generation.tokens.empty()) {
-    generation.time_to_first_token = answer.first_token_at - request.arrival;
-    generation.decode_time = clock_.now() - answer.first_token_at;
-  }
-  calls.push_back([listener = request.listener, choice = key.choice,
-                   generation = std::move(generation)] {
-    listener->on_finished(choice, generation);
-  });
-  if (request.answers.empty()) requests_.erase(found);
+  PendingRequest& request = found->second;
+  PendingRequest::Finished finished = request.finish(key.choice, reason);
+  calls.push_back(
+      [listener = request.listener(), choice = key.choice, finished = std::move(finished)] {
+        if (!finished.rest.empty()) listener->on_tokens(choice, {}, finished.rest);
+        listener->on_finished(choice, finished.generation);
+      });
+  if (request.is_over()) requests_.erase(found);
 }
 
 void BatchGenerator::end_cancelled(Calls& calls) {
@@ -265,7 +328,7 @@ void BatchGenerator::end_cancelled(Calls& calls) {
   std::vector<sched::ChoiceKey> ended;
   for (const auto& [id, request] : requests_) {
     if (!request.is_cancelled) continue;
-    for (const auto& [choice, answer] : request.answers) ended.push_back({id, choice});
+    for (const std::uint32_t choice : request.open_choices()) ended.push_back({id, choice});
   }
   for (const sched::ChoiceKey key : ended) finish(key, FinishReason::kCancelled, calls);
 }
@@ -276,57 +339,9 @@ void BatchGenerator::fail_all(const Error& error, Calls& calls) {
   scheduler_.reset();
   for (auto& [id, request] : requests_) {
     (void)scheduler_.cancel(id);
-    calls.push_back([listener = request.listener, error] { listener->on_failed(error); });
+    calls.push_back([listener = request.listener(), error] { listener->on_failed(error); });
   }
   requests_.clear();
-}
-
-namespace {
-
-/// One answer, for a thread that waits for it.
-class WaitingListener final : public AnswerListener {
- public:
-  explicit WaitingListener(const std::function<void(std::string_view)>& on_text)
-      : on_text_(on_text) {}
-
-  void on_tokens(std::uint32_t, std::span<const wire::Sample>, std::string_view text) override {
-    if (on_text_ && !text.empty()) on_text_(text);
-  }
-  void on_finished(std::uint32_t, const Generation& generation) override { end(generation); }
-  void on_failed(const Error& error) override { end(fail(error)); }
-
-  /// None where the time is over.
-  std::optional<Result<Generation>> wait_for(Duration time) {
-    std::unique_lock lock(mutex_);
-    ended_.wait_for(lock, time, [&] { return result_.has_value(); });
-    return result_;
-  }
-
- private:
-  void end(Result<Generation> result) {
-    const std::lock_guard lock(mutex_);
-    result_ = std::move(result);
-    ended_.notify_all();
-  }
-
-  const std::function<void(std::string_view)>& on_text_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  std::optional<Result<Generation>> result_;
-};
-
-}  // namespace
-
-Result<Generation> generate(BatchGenerator& generator, GenerationRequest request,
-                            const std::function<void(std::string_view)>& on_text,
-                            const std::atomic<bool>& cancelled) {
-  constexpr auto kLook = std::chrono::milliseconds(20);
-  const auto listener = std::make_shared<WaitingListener>(on_text);
-  PACELINE_ASSIGN_OR_RETURN(const auto id, generator.submit(std::move(request), listener));
-  while (true) {
-    if (auto result = listener->wait_for(kLook)) return *std::move(result);
-    if (cancelled.load()) generator.cancel(id);
-  }
 }
 
 }  // namespace paceline::coordinator

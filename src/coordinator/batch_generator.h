@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,14 +15,13 @@
 #include <set>
 #include <span>
 #include <stop_token>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "coordinator/answer_text.h"
 #include "coordinator/generation.h"
+#include "coordinator/pending_request.h"
 #include "coordinator/step_runner.h"
 #include "coordinator/step_translation.h"
 #include "sched/pipeline.h"
@@ -31,25 +31,19 @@
 
 namespace paceline::coordinator {
 
-/// Who asked. Called on the generator's thread, one call at a time: hand over and return.
-class AnswerListener {
- public:
-  virtual ~AnswerListener() = default;
-  /// New tokens of an answer, and what is to be shown for them (maybe nothing yet). Without tokens:
-  /// text that was held back, at the end.
-  virtual void on_tokens(std::uint32_t choice, std::span<const wire::Sample> samples,
-                         std::string_view text) = 0;
-  /// The last call for this answer.
-  virtual void on_finished(std::uint32_t choice, const Generation& generation) = 0;
-  /// The last call for all answers of the request that are not finished: the chain failed.
-  virtual void on_failed(const Error& error) = 0;
+/// Whether rows are spent on guesses of the tokens that follow.
+enum class Speculation {
+  kOff,
+  kAuto,    ///< as far as it pays by measured times
+  kAlways,  ///< as if rows cost nothing: for tests and measurements
 };
 
 struct BatchOptions {
   std::set<std::int64_t> end_tokens;
+  std::uint64_t vocabulary_size = 0;  ///< 0: token ids are not checked here
   sched::SchedulerOptions scheduler;
   sched::PipelineOptions pipeline;
-  bool speculates = true;
+  Speculation speculation = Speculation::kAuto;
   Duration step_timeout = std::chrono::minutes(10);
 };
 
@@ -79,34 +73,37 @@ class BatchGenerator {
   BatchStats stats();
 
  private:
-  struct Answer {
-    AnswerText text;
-    Generation generation;
-    TimePoint first_token_at;
-  };
-  struct Request {
-    GenerationRequest asked;
-    std::shared_ptr<AnswerListener> listener;
-    TimePoint arrival;
-    std::map<std::uint32_t, Answer> answers;  ///< that are not finished
-    bool is_cancelled = false;
+  /// Rows of a prompt whose samples are scores.
+  struct ScoredRows {
+    sched::RequestId request;
+    std::uint32_t first_row = 0;  ///< numbered over the step
+    std::uint32_t rows = 0;
+    std::uint32_t past_tokens = 0;
   };
   struct SentStep {
     StepId planned;
     StepId sent;
     std::uint32_t rows = 0;
+    std::uint32_t decode_rows = 0;
     TimePoint sent_at;
+    std::vector<ScoredRows> scored;
   };
   /// Calls of listeners, made once the mutex is free.
   using Calls = std::vector<std::function<void()>>;
 
   Status check(const GenerationRequest& request) const;
   void run(const std::stop_token& stop);
+  /// One round of the thread: the calls that came of it.
+  Calls advance(std::unique_lock<std::mutex>& lock);
+  /// Waits for the oldest step in flight and takes its result, if it is there.
+  Status take_result(std::unique_lock<std::mutex>& lock, Calls& calls);
   /// Plans and sends as many steps as may be in flight. With the mutex held.
   Status send_steps();
   wire::SequenceSpec spec_of(const sched::OpenedSequence& opened) const;
+  SentStep record(const sched::StepPlan& plan, StepId sent) const;
   void note_reuse(const sched::StepPlan& plan);
-  Status commit(const wire::StepResult& result, Calls& calls);
+  Result<std::vector<sched::Progress>> commit(const wire::StepResult& result);
+  void take_scores(const SentStep& step, const wire::StepResult& result);
   Status give(const sched::Progress& progress, std::span<const wire::Sample> samples, Calls& calls);
   void finish(sched::ChoiceKey key, FinishReason reason, Calls& calls);
   void end_cancelled(Calls& calls);
@@ -117,6 +114,7 @@ class BatchGenerator {
   const text::Tokenizer* const tokenizer_;
   const Clock& clock_;
   const BatchOptions options_;
+  const std::size_t stages_;
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
@@ -124,19 +122,15 @@ class BatchGenerator {
   sched::Scheduler scheduler_;
   sched::PipelineController pipeline_;
   sched::PipelineShape shape_;
-  std::map<sched::RequestId, Request> requests_;
+  std::map<sched::RequestId, PendingRequest> requests_;
   std::deque<SentStep> in_flight_;
   StepNumbers numbers_;  ///< of recent steps
   std::optional<Error> failure_;
   bool has_cancelled_ = false;
   std::uint64_t last_request_ = 0;
+  double most_sequences_ = 1;  ///< that ran at a time, of late
   TimePoint use_since_;
   std::jthread thread_;  ///< the last: it uses all the others
 };
-
-/// Asks and waits. `on_text` gets text as it comes; `cancelled` is looked at all the time.
-Result<Generation> generate(BatchGenerator& generator, GenerationRequest request,
-                            const std::function<void(std::string_view)>& on_text,
-                            const std::atomic<bool>& cancelled);
 
 }  // namespace paceline::coordinator

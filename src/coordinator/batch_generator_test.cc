@@ -2,12 +2,14 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <map>
 #include <numeric>
 #include <random>
 
+#include "coordinator/answer_waiter.h"
 #include "text/test_vocabulary.h"
 
 namespace paceline::coordinator {
@@ -20,17 +22,21 @@ using Ids = std::vector<std::int64_t>;
 constexpr std::int64_t kEnd = 2;
 constexpr std::uint32_t kBlockTokens = 4;
 constexpr std::uint32_t kBlocks = 32;
+constexpr std::uint32_t kVocabulary = 50000;
 
 /// A chain in one: keeps KV as tokens in blocks, so that any block mixed up changes what follows.
+/// Checks drafts like a last stage.
 class FakeChain final : public StepRunner {
  public:
   /// The next token after all those before.
   std::function<std::int64_t(const Ids&)> model = [](const Ids& tokens) {
-    const auto sum = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{7},
-                                     [](std::int64_t a, std::int64_t b) { return (a * 31 + b) % 9973; });
+    const auto sum =
+        std::accumulate(tokens.begin(), tokens.end(), std::int64_t{7},
+                        [](std::int64_t a, std::int64_t b) { return (a * 31 + b) % 9973; });
     return sum % 40 + 3;
   };
   std::uint64_t fail_at = 0;  ///< this step's result is an error
+  std::vector<wire::TokenLogprob> top;
 
   Result<StepId> submit(wire::Step step) override {
     const std::lock_guard lock(mutex_);
@@ -74,6 +80,8 @@ class FakeChain final : public StepRunner {
 
   std::vector<wire::Step> steps;
   std::size_t most_outstanding = 0;
+  int drafts_right = 0;
+  int drafts_wrong = 0;
 
  private:
   void run(StepId step, const wire::StepSequence& entry, std::uint32_t& row,
@@ -86,6 +94,7 @@ class FakeChain final : public StepRunner {
     ASSERT_EQ(entry.blocks.at(0).size(),
               (entry.past_tokens + entry.new_tokens + kBlockTokens - 1) / kBlockTokens);
     Ids tokens;
+    bool is_astray = false;
     for (std::uint32_t i = 0; i < entry.past_tokens; ++i) tokens.push_back(slot(entry, i));
     for (std::uint32_t i = 0; i < entry.new_tokens; ++i, ++row) {
       std::int64_t token = 0;
@@ -98,14 +107,23 @@ class FakeChain final : public StepRunner {
       tokens.push_back(token);
       slot(entry, entry.past_tokens + i) = token;
       const auto& rows = entry.sampled_rows;
-      if (std::find(rows.begin(), rows.end(), i) == rows.end()) continue;
+      if (is_astray || std::find(rows.begin(), rows.end(), i) == rows.end()) continue;
       wire::Sample sample;
       sample.sequence = entry.sequence;
       sample.row = row;
       sample.token = model(tokens);
-      sample.logprob = -0.5F;
+      sample.logprob = tokens.size() < open_[entry.sequence].prompt_tokens
+                           ? -static_cast<float>(tokens.size())
+                           : -0.5F;
       sample.logits_digest = tokens.size();
+      sample.top = top;
       sampled_[{step, row}] = sample.token;
+      const std::size_t first_draft = entry.new_tokens - entry.drafts.size();
+      const std::size_t next = i + std::size_t{1};
+      is_astray = next >= first_draft && next < entry.new_tokens &&
+                  entry.drafts[next - first_draft] != sample.token;
+      drafts_right += next >= first_draft && next < entry.new_tokens && !is_astray ? 1 : 0;
+      drafts_wrong += is_astray ? 1 : 0;
       result.samples.push_back(sample);
     }
   }
@@ -134,6 +152,9 @@ class BatchGeneratorTest : public testing::Test {
     options.scheduler.context_tokens = 64;
     options.scheduler.kv_blocks = kBlocks;
     options.scheduler.block_tokens = kBlockTokens;
+    options.scheduler.max_scored_rows = 4;
+    options.vocabulary_size = kVocabulary;
+    options.speculation = Speculation::kAlways;
     return options;
   }
   BatchGenerator& generator() {
@@ -156,6 +177,7 @@ class BatchGeneratorTest : public testing::Test {
     GenerationRequest request;
     request.prompt = std::move(prompt);
     request.max_tokens = 50;
+    request.sampling.logprobs = 0;
     return request;
   }
   Result<Generation> generate(const GenerationRequest& request) {
@@ -275,6 +297,85 @@ TEST_F(BatchGeneratorTest, WhatCannotBeDoneIsRefusedBeforeAnyWork) {
   auto stop = request({5});
   stop.stop = {""};
   expect_refused(stop, "stop");
+  expect_refused(request({5, kVocabulary}), "the prompt has token 50000, expected 0 to 49999");
+  auto bias = request({5});
+  bias.sampling.logit_bias = {{kVocabulary, 1}};
+  expect_refused(bias, "logit_bias");
+  bias.sampling.logit_bias.assign(1025, {1, 1});
+  expect_refused(bias, "1025");
+  auto many = request({5});
+  many.sampling.stop_tokens.assign(256, 1);
+  expect_refused(many, "stop_tokens: 256, expected at most 255");
+}
+
+TEST_F(BatchGeneratorTest, AStopTokenEndsTheAnswer) {
+  auto stopped = request({5});
+  stopped.sampling.stop_tokens = {static_cast<std::uint32_t>(alone({5}, 3).back())};
+  stopped.ignore_eos = true;
+  const auto generation = generate(stopped);
+  ASSERT_TRUE(generation) << generation.error().message();
+  EXPECT_EQ(generation->tokens, alone({5}, 3));
+  EXPECT_EQ(generation->finish_reason, FinishReason::kStop);
+  EXPECT_EQ(chain_.steps[0].opened[0].sampling.stop_tokens, stopped.sampling.stop_tokens)
+      << "the model's end is ignored";
+}
+
+TEST_F(BatchGeneratorTest, PenaltiesAreToldTheHistory) {
+  auto penalized = request({5, 6});
+  penalized.max_tokens = 2;
+  penalized.sampling.repetition_penalty = 1.1;
+  ASSERT_TRUE(generate(penalized));
+  EXPECT_THAT(chain_.steps[0].opened[0].history, ElementsAre(5, 6));
+}
+
+TEST_F(BatchGeneratorTest, LogprobsComeWhereTheyAreAskedFor) {
+  chain_.top = {{7, -0.25F}, {8, -1.0F}};
+  auto asked = request({5});
+  asked.max_tokens = 3;
+  asked.sampling.logprobs = 2;
+  const auto with = generate(asked);
+  ASSERT_TRUE(with);
+  EXPECT_EQ(with->logprobs, std::vector<float>(3, -0.5F));
+  EXPECT_EQ(with->top_logprobs, decltype(with->top_logprobs)(3, chain_.top));
+  EXPECT_TRUE(with->prompt_logprobs.empty());
+  asked.sampling.logprobs.reset();
+  const auto without = generate(asked);
+  ASSERT_TRUE(without);
+  EXPECT_TRUE(without->logprobs.empty() && without->top_logprobs.empty());
+}
+
+TEST_F(BatchGeneratorTest, APromptIsScoredWholeAndInPieces) {
+  auto scored = request({5, 6, 7, 8, 9, 10, 11, 12, 13});
+  scored.max_tokens = 2;
+  scored.choices = 1;
+  scored.want_prompt_logprobs = true;
+  for (int run = 0; run < 2; ++run) {
+    const auto generation = generate(scored);
+    ASSERT_TRUE(generation) << generation.error().message();
+    EXPECT_THAT(generation->prompt_logprobs, ElementsAre(-1, -2, -3, -4, -5, -6, -7, -8));
+    EXPECT_TRUE(generation->prompt_top_logprobs.empty());
+    EXPECT_EQ(generation->tokens, alone(scored.prompt, 2));
+    EXPECT_EQ(generation->reused_tokens, 0U) << "rows that are not computed cannot be scored";
+  }
+  EXPECT_EQ(chain_.steps[0].opened[0].history, scored.prompt);
+  EXPECT_THAT(chain_.steps[0].sequences[0].sampled_rows, ElementsAre(0, 1, 2, 3))
+      << "no more than the options allow";
+}
+
+TEST_F(BatchGeneratorTest, DraftsChangeNothingButTheSteps) {
+  chain_.model = [](const Ids& tokens) {
+    // Runs of a pattern, and now and then another token.
+    return tokens.size() % 11 == 0 ? 20 : static_cast<std::int64_t>(tokens.size() % 4) + 5;
+  };
+  auto asked = request({5, 6, 7, 8, 5, 6, 7, 8, 5, 6, 7});
+  asked.max_tokens = 40;
+  const auto generation = generate(asked);
+  ASSERT_TRUE(generation) << generation.error().message();
+  EXPECT_EQ(generation->tokens, alone(asked.prompt, 40));
+  EXPECT_GT(chain_.drafts_right, 10);
+  EXPECT_GT(chain_.drafts_wrong, 0);
+  const auto stats = generator().stats().scheduler;
+  EXPECT_EQ(stats.accepted_drafts, static_cast<std::uint64_t>(chain_.drafts_right));
 }
 
 TEST_F(BatchGeneratorTest, TheKvOfASharedPrefixIsUsedAgain) {
@@ -300,7 +401,10 @@ TEST_F(BatchGeneratorTest, SamplingAndDigestsAreAskedForOnce) {
   const auto generation = generate(sampled);
   ASSERT_TRUE(generation);
   EXPECT_THAT(generation->logits_digests, ElementsAre(1, 2, 3));
+  sampled.sampling.stop_tokens = {kEnd};
   EXPECT_EQ(chain_.steps.at(0).opened.at(0).sampling, sampled.sampling);
+  EXPECT_EQ(chain_.steps[0].opened[0].prompt_tokens, 1U);
+  EXPECT_TRUE(chain_.steps[0].opened[0].history.empty()) << "nothing depends on it";
   EXPECT_TRUE(chain_.steps[0].opened[0].want_logits_digest);
   EXPECT_TRUE(chain_.steps.at(1).opened.empty());
 }
@@ -329,7 +433,8 @@ class Gatherer final : public AnswerListener {
   void on_failed(const Error& error) override { ADD_FAILURE() << error.message(); }
   void wait_for(std::size_t count) {
     std::unique_lock lock(mutex);
-    ASSERT_TRUE(ended.wait_for(lock, std::chrono::seconds(20), [&] { return answers.size() == count; }));
+    ASSERT_TRUE(
+        ended.wait_for(lock, std::chrono::seconds(20), [&] { return answers.size() == count; }));
   }
 
   std::mutex mutex;
@@ -345,7 +450,7 @@ TEST_F(BatchGeneratorTest, ManyAtOnceGetWhatEachWouldGetAlone) {
     Ids prompt(1 + random() % 20);
     for (auto& id : prompt) id = 3 + static_cast<std::int64_t>(random() % 3);
     auto asked = request(prompt);
-    asked.max_tokens = 1 + random() % 20;
+    asked.max_tokens = 1 + static_cast<std::uint32_t>(random() % 20);
     asked.ignore_eos = true;
     all.emplace_back(asked, std::make_shared<Gatherer>());
     const auto id = generator().submit(asked, all.back().second);

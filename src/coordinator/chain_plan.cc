@@ -49,9 +49,14 @@ std::map<std::string, Host> hosts_of(const shard::Manifest& manifest,
   return hosts;
 }
 
-/// The tokens of KV that every machine has room for.
-Result<std::uint64_t> tokens_that_fit(const std::map<std::string, Host>& hosts) {
-  std::uint64_t tokens = UINT32_MAX;
+/// Tokens of KV for which every machine has memory.
+struct KvRoom {
+  std::uint64_t fit = UINT32_MAX;     ///< beside the weights
+  std::uint64_t wanted = UINT32_MAX;  ///< within what the settings give it
+};
+
+Result<KvRoom> kv_room(const std::map<std::string, Host>& hosts, std::uint64_t kv_memory) {
+  KvRoom room;
   for (const auto& [name, host] : hosts) {
     if (host.fixed_bytes > host.available_bytes) {
       return fail(ErrorCode::kResourceExhausted,
@@ -59,31 +64,38 @@ Result<std::uint64_t> tokens_that_fit(const std::map<std::string, Host>& hosts) 
                   "use more machines",
                   name, host.workers.size(), host.fixed_bytes / kMiB, host.available_bytes / kMiB);
     }
+    if (host.kv_bytes_per_token == 0) continue;
     const std::uint64_t left = host.available_bytes - host.fixed_bytes;
-    if (host.kv_bytes_per_token > 0) tokens = std::min(tokens, left / host.kv_bytes_per_token);
+    const std::uint64_t given = kv_memory > 0 ? kv_memory : std::min(kKvMemoryBytes, left / 2);
+    room.fit = std::min(room.fit, left / host.kv_bytes_per_token);
+    room.wanted = std::min(room.wanted, given / host.kv_bytes_per_token);
   }
-  return tokens;
+  return room;
 }
 
 Status choose_context(const shard::Manifest& manifest, const std::map<std::string, Host>& hosts,
-                      std::uint32_t wanted, ChainPlan& plan) {
-  PACELINE_ASSIGN_OR_RETURN(const std::uint64_t fit, tokens_that_fit(hosts));
+                      const ChainSettings& settings, ChainPlan& plan) {
+  PACELINE_ASSIGN_OR_RETURN(const KvRoom room, kv_room(hosts, settings.kv_memory_bytes));
+  const bool is_given = settings.context_tokens > 0;
+  const bool is_limited = settings.kv_memory_bytes > 0;
+  const std::uint64_t most = is_limited ? std::min(room.fit, room.wanted) : room.fit;
   const std::uint64_t trained = manifest.context_tokens == 0 ? 4096 : manifest.context_tokens;
-  const std::uint64_t context = wanted > 0 ? wanted : std::min(trained, fit);
+  const std::uint64_t context = is_given ? settings.context_tokens : std::min(trained, most);
   const std::uint64_t blocks = (context + kLogicalBlockTokens - 1) / kLogicalBlockTokens;
-  const bool is_refused = blocks * kLogicalBlockTokens > fit && wanted > 0;
-  if (is_refused || fit < kLogicalBlockTokens) {
+  if ((blocks * kLogicalBlockTokens > most && is_given) || most < kLogicalBlockTokens) {
     std::uint64_t kv_bytes = 0;
     for (const auto& [name, host] : hosts) kv_bytes += host.kv_bytes_per_token;
+    const char* where = most < room.fit ? "in --kv-memory" : "after the weights";
+    const char* what = most < room.fit ? "raise --kv-memory" : "use more machines";
     return fail(ErrorCode::kResourceExhausted,
-                "a context of {} tokens does not fit: KV takes {} bytes per token, and after the "
-                "weights there is room for {} tokens; lower --ctx or use more machines",
-                context, kv_bytes, fit);
+                "a context of {} tokens does not fit: KV takes {} bytes per token, and {} there "
+                "is room for {} tokens; lower --ctx or {}",
+                context, kv_bytes, where, most, what);
   }
-  plan.kv_blocks =
-      static_cast<std::uint32_t>(wanted > 0 ? blocks : std::min(blocks, fit / kLogicalBlockTokens));
-  plan.context_tokens = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(context, std::uint64_t{plan.kv_blocks} * kLogicalBlockTokens));
+  const std::uint64_t one = is_given ? blocks : std::min(blocks, most / kLogicalBlockTokens);
+  const std::uint64_t many = std::min(room.fit, room.wanted) / kLogicalBlockTokens;
+  plan.kv_blocks = static_cast<std::uint32_t>(std::max(one, many));
+  plan.context_tokens = static_cast<std::uint32_t>(std::min(context, one * kLogicalBlockTokens));
   return {};
 }
 
@@ -136,7 +148,7 @@ Result<ChainPlan> plan_chain(const shard::Manifest& manifest,
     plan.route.push_back({settings.workers[stage], ranges[stage]});
   }
   PACELINE_RETURN_IF_ERROR(
-      choose_context(manifest, hosts_of(manifest, welcomes, plan), settings.context_tokens, plan));
+      choose_context(manifest, hosts_of(manifest, welcomes, plan), settings, plan));
   return plan;
 }
 

@@ -1,5 +1,5 @@
-// Who holds what, for a chain of given workers: layers divided by the bytes that a stage reads, and
-// as much context as their memory allows.
+// Who holds what, for a chain of given workers: layers divided by the bytes that a stage reads, as
+// much context as their memory allows, and KV for as many sequences as it is meant to take.
 //
 // Not the planner of measured profiles; that comes as its own folder's concern.
 #pragma once
@@ -23,7 +23,11 @@ struct ChainSettings {
   Profile profile = Profile::kFast;
   std::uint32_t threads = 0;
   std::uint32_t context_tokens = 0;  ///< 0: the model's, or what fits
+  /// For the KV cache on each machine; 0: kKvMemoryBytes, at most half of what the weights leave,
+  /// but one context at least.
+  std::uint64_t kv_memory_bytes = 0;
 };
+inline constexpr std::uint64_t kKvMemoryBytes = 1ULL << 30;
 
 /// `welcomes` by address, of all workers of the settings. Workers with the same host share its
 /// memory. kResourceExhausted, with the numbers, where the model or the context does not fit;

@@ -93,10 +93,12 @@ TEST(ChainPlanTest, TheContextIsTheModelsOrTheGivenOne) {
   const Welcomes welcomes = {{"a:1", welcome(8192 * kMiB)}};
   auto settings = settings_for(welcomes);
   EXPECT_EQ(plan_chain(model(4), welcomes, settings)->context_tokens, 2048U);
-  EXPECT_EQ(plan_chain(model(4), welcomes, settings)->kv_blocks, 64U);
+  EXPECT_EQ(plan_chain(model(4), welcomes, settings)->kv_blocks, 2048U) << "1 GiB";
   settings.context_tokens = 100;
   EXPECT_EQ(plan_chain(model(4), welcomes, settings)->context_tokens, 100U);
+  settings.kv_memory_bytes = 110 * 4 * 4096;
   EXPECT_EQ(plan_chain(model(4), welcomes, settings)->kv_blocks, 4U) << "whole blocks";
+  settings.kv_memory_bytes = 0;
   auto unknown = model(4);
   unknown.context_tokens = 0;
   settings.context_tokens = 0;
@@ -118,6 +120,29 @@ TEST(ChainPlanTest, TheContextShrinksToWhatFitsAndAGivenOneDoesNot) {
   settings.context_tokens = 1500;
   expect_refused(plan_chain(manifest, welcomes, settings), ErrorCode::kResourceExhausted,
                  {"1500 tokens", "16384 bytes per token", "room for 1000 tokens", "--ctx"});
+}
+
+TEST(ChainPlanTest, KvMemoryIsForManySequences) {
+  const Welcomes welcomes = {{"a:1", welcome(8192 * kMiB)}, {"b:1", welcome(8192 * kMiB)}};
+  auto settings = settings_for(welcomes);
+  settings.context_tokens = 256;
+  settings.kv_memory_bytes = 64 * kMiB;
+  // On each machine; a token takes 2 x 4 KiB there.
+  const auto plan = plan_chain(model(4), welcomes, settings);
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_EQ(plan->kv_blocks, 64U * 1024 / 8 / 32);
+  EXPECT_EQ(plan->context_tokens, 256U);
+  settings.kv_memory_bytes = 1ULL << 40;
+  const auto all = plan_chain(model(4), welcomes, settings);
+  ASSERT_TRUE(all);
+  EXPECT_GT(all->kv_blocks, 7000U * 1024 / 8 / 32) << "no more than there is";
+  EXPECT_LT(all->kv_blocks, 8192U * 1024 / 8 / 32);
+  settings.kv_memory_bytes = kMiB;
+  expect_refused(
+      plan_chain(model(4), welcomes, settings), ErrorCode::kResourceExhausted,
+      {"256 tokens", "in --kv-memory there is room for 128 tokens", "raise --kv-memory"});
+  settings.context_tokens = 0;
+  EXPECT_EQ(plan_chain(model(4), welcomes, settings)->context_tokens, 128U);
 }
 
 TEST(ChainPlanTest, AModelThatDoesNotFitIsRefusedWithTheNumbers) {

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "sampling/sampling_spec.h"
+#include "wire/messages.h"
 
 namespace paceline::coordinator {
 
@@ -15,11 +16,12 @@ struct GenerationRequest {
   std::vector<std::int64_t> prompt;
   sampling::SamplingSpec sampling;
   std::uint32_t max_tokens = 256;
-  std::uint32_t choices = 1;      ///< answers; sampling.choice counts them
+  std::uint32_t choices = 1;      ///< answers; sampling.choice is the first one's number
   std::vector<std::string> stop;  ///< stop strings; none of them is shown
   bool ignore_eos = false;
   bool want_logits_digests = false;
-  std::int32_t priority = 0;  ///< higher goes first, as far as that starves nobody
+  bool want_prompt_logprobs = false;  ///< the prompt is computed whole, nothing is used again
+  std::int32_t priority = 0;          ///< higher goes first, as far as that starves nobody
   /// Requests of different salts share no KV cache: tenants, say.
   std::string cache_salt;
 };
@@ -30,15 +32,19 @@ std::string_view to_string(FinishReason reason);
 
 /// One answer.
 struct Generation {
-  std::vector<std::int64_t> tokens;           ///< sampled, the end token included
-  std::vector<float> logprobs;                ///< one per token
-  std::vector<std::uint64_t> logits_digests;  ///< one per token where asked for
+  std::vector<std::int64_t> tokens;                           ///< sampled, the end token included
+  std::vector<float> logprobs;                                ///< one per token where asked for
+  std::vector<std::vector<wire::TokenLogprob>> top_logprobs;  ///< one list per token, the same
+  std::vector<std::uint64_t> logits_digests;                  ///< one per token where asked for
+  /// Of the prompt's tokens from the second on, where asked for.
+  std::vector<float> prompt_logprobs;
+  std::vector<std::vector<wire::TokenLogprob>> prompt_top_logprobs;
   std::string text;
   FinishReason finish_reason = FinishReason::kLength;
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t reused_tokens = 0;  ///< of the prompt, found in the KV cache
-  Duration time_to_first_token = {};
-  Duration decode_time = {};  ///< from the first token to the last
+  std::uint32_t reused_tokens = 0;    ///< of the prompt, found in the KV cache
+  Duration time_to_first_token = {};  ///< since it was submitted
+  Duration decode_time = {};          ///< from the first token to the last
 
   /// Tokens after the first, per second; 0 where there are none.
   double decode_tokens_per_second() const;

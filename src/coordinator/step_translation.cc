@@ -19,6 +19,9 @@ wire::StepSequence translate(const sched::PlannedRows& rows, const StepNumbers& 
   sequence.new_tokens = static_cast<std::uint32_t>(rows.tokens.size());
   for (const auto& token : rows.tokens) sequence.tokens.push_back(translate(token, numbers));
   sequence.sampled_rows = rows.sampled_rows;
+  for (std::size_t row = rows.tokens.size() - rows.drafts; row < rows.tokens.size(); ++row) {
+    sequence.drafts.push_back(static_cast<std::uint32_t>(std::get<std::int64_t>(rows.tokens[row])));
+  }
   if (rows.fork_from) sequence.operations.emplace_back(wire::Fork{*rows.fork_from});
   if (rows.truncate_to) sequence.operations.emplace_back(wire::Truncate{*rows.truncate_to});
   sequence.blocks = {rows.blocks};

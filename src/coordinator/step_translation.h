@@ -16,6 +16,7 @@ using StepNumbers = std::map<StepId, StepId>;
 using SpecOf = std::function<wire::SequenceSpec(const sched::OpenedSequence&)>;
 
 /// `numbers` must have every step that a token refers to.
-wire::Step translate(const sched::StepPlan& plan, const StepNumbers& numbers, const SpecOf& spec_of);
+wire::Step translate(const sched::StepPlan& plan, const StepNumbers& numbers,
+                     const SpecOf& spec_of);
 
 }  // namespace paceline::coordinator

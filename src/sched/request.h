@@ -26,7 +26,8 @@ struct Request {
   std::string
       cache_salt;  ///< what else the KV depends on, and whose it is: tenant, adapter, images
   bool samples_prompt =
-      false;  ///< prompt log-probabilities: every prompt row is computed and sampled
+      false;                 ///< prompt log-probabilities: every prompt row is computed and sampled
+  bool has_history = false;  ///< the known tokens travel with its opening
 };
 
 /// One of a request's answers.

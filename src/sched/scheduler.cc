@@ -45,6 +45,64 @@ Status check_request(const Request& request, const SchedulerOptions& options,
   return {};
 }
 
+/// Divides the samples of the oldest step over its sequences.
+class SampleCounter {
+ public:
+  SampleCounter(const SchedulerState& state, std::span<const RowSample> samples)
+      : state_(state), step_(state.in_flight.front()), samples_(samples) {}
+
+  /// Of each entry of the step's rows, how many samples are its; an error where the step cannot
+  /// have given them.
+  Result<std::vector<std::size_t>> count() {
+    std::vector<std::size_t> counts;
+    std::size_t next = 0;
+    std::uint32_t first_row = 0;
+    for (const RowsInFlight& rows : step_.rows) {
+      const std::size_t first = next;
+      while (next < samples_.size() && next - first < rows.sampled_rows.size() &&
+             samples_[next].row == first_row + rows.sampled_rows[next - first]) {
+        if (samples_[next++].token < 0) {
+          return fail(ErrorCode::kInvalidArgument, "step {}: a sampled token id is below 0",
+                      step_.id.value());
+        }
+      }
+      if (!may_end_after(rows, samples_.subspan(first, next - first))) return mismatch();
+      counts.push_back(next - first);
+      first_row += rows.rows;
+    }
+    if (next != samples_.size()) return mismatch();
+    return counts;
+  }
+
+ private:
+  bool may_end_after(const RowsInFlight& rows, std::span<const RowSample> samples) const {
+    if (samples.size() == rows.sampled_rows.size()) return true;
+    const auto sequence = state_.sequences.find(rows.key);
+    const bool is_dropped =
+        sequence == state_.sequences.end() || sequence->second.branch != rows.branch;
+    // A first row that was a wrong guess: known here, unless the sequence was preempted meanwhile.
+    if (samples.empty()) return is_dropped || first_row_is_draft(rows);
+    // The row after the last sample holds a draft: a wrong one, unless the text ends here.
+    const std::size_t first_draft = rows.rows - rows.drafts.size();
+    const std::size_t row = rows.sampled_rows[samples.size()];
+    if (row < first_draft) return false;
+    const std::int64_t token = samples.back().token;
+    return is_dropped || rows.drafts[row - first_draft] != token || sequence->second.is_end(token);
+  }
+  static bool first_row_is_draft(const RowsInFlight& rows) {
+    return rows.drafts.size() == rows.rows;
+  }
+  tl::unexpected<Error> mismatch() const {
+    return fail(ErrorCode::kInvalidArgument,
+                "step {} gave {} samples of other rows than those that were asked for",
+                step_.id.value(), samples_.size());
+  }
+
+  const SchedulerState& state_;
+  const StepInFlight& step_;
+  std::span<const RowSample> samples_;
+};
+
 /// Takes the tokens of one sequence's sampled rows.
 class RowsSettler {
  public:
@@ -59,6 +117,7 @@ class RowsSettler {
       return std::nullopt;
     }
     --sequence->in_flight;
+    if (sampled.empty() && !rows_.sampled_rows.empty()) state_.drop_rows(*sequence);
     Progress progress;
     progress.key = rows_.key;
     for (std::size_t i = 0; i < sampled.size() && !progress.is_finished; ++i) {
@@ -95,8 +154,7 @@ class RowsSettler {
   void accept(Sequence& sequence, std::int64_t token, Progress& progress) {
     progress.tokens.push_back(token);
     sequence.tokens.push_back(token);
-    const auto& ends = sequence.request->end_tokens;
-    if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
+    if (sequence.is_end(token)) {
       progress.is_finished = true;
       progress.reason = FinishReason::kEndToken;
     } else if (sequence.known() == sequence.most_tokens) {
@@ -209,32 +267,48 @@ void Scheduler::set_pipeline(const PipelineShape& shape) {
 
 std::optional<StepPlan> Scheduler::plan(TimePoint now) { return StepPlanner(*state_, now).plan(); }
 
-Result<std::vector<Progress>> Scheduler::commit(StepId step,
-                                                std::span<const std::int64_t> sampled) {
+Result<std::vector<Progress>> Scheduler::commit(StepId step, std::span<const RowSample> samples) {
   SchedulerState& state = *state_;
   if (state.in_flight.empty() || state.in_flight.front().id != step) {
     return fail(ErrorCode::kFailedPrecondition, "step {} is not the oldest in flight",
                 step.value());
   }
-  if (sampled.size() != state.in_flight.front().samples) {
-    return fail(ErrorCode::kInvalidArgument, "step {} gave {} samples, {} were asked for",
-                step.value(), sampled.size(), state.in_flight.front().samples);
-  }
-  if (!are_tokens(sampled)) {
-    return fail(ErrorCode::kInvalidArgument, "step {}: a sampled token id is below 0",
-                step.value());
-  }
+  PACELINE_ASSIGN_OR_RETURN(const auto counts, SampleCounter(state, samples).count());
   const StepInFlight done = std::move(state.in_flight.front());
   state.in_flight.pop_front();
+  std::vector<std::int64_t> tokens;
+  tokens.reserve(samples.size());
+  for (const RowSample& sample : samples) tokens.push_back(sample.token);
   std::vector<Progress> all;
   std::size_t first = 0;
-  for (const RowsInFlight& rows : done.rows) {
-    const std::size_t count = rows.sampled_rows.size();
-    auto progress = RowsSettler(state, rows).settle(sampled.subspan(first, count), first);
+  for (std::size_t i = 0; i < done.rows.size(); ++i) {
+    const auto sampled = std::span<const std::int64_t>(tokens).subspan(first, counts[i]);
+    auto progress = RowsSettler(state, done.rows[i]).settle(sampled, first);
     if (progress) all.push_back(std::move(*progress));
-    first += count;
+    first += counts[i];
   }
   return all;
+}
+
+Result<std::vector<Progress>> Scheduler::commit(StepId step,
+                                                std::span<const std::int64_t> sampled) {
+  std::vector<RowSample> samples;
+  if (!state_->in_flight.empty()) {
+    const StepInFlight& oldest = state_->in_flight.front();
+    if (oldest.id == step && sampled.size() != oldest.samples) {
+      return fail(ErrorCode::kInvalidArgument, "step {} gave {} samples, {} were asked for",
+                  step.value(), sampled.size(), oldest.samples);
+    }
+    std::uint32_t first_row = 0;
+    for (const RowsInFlight& rows : oldest.rows) {
+      for (const std::uint32_t row : rows.sampled_rows) {
+        if (samples.size() == sampled.size()) break;
+        samples.push_back({first_row + row, sampled[samples.size()]});
+      }
+      first_row += rows.rows;
+    }
+  }
+  return commit(step, samples);
 }
 
 Status Scheduler::rollback(StepId step) {

@@ -36,6 +36,8 @@ struct SchedulerOptions {
   std::uint32_t max_waiting = 256;  ///< sequences that were never begun
   std::uint32_t max_choices = 64;   ///< of one request
   std::uint32_t max_drafts = 16;    ///< per sequence and step; needs a DraftSource
+  /// Rows of prompts that a step samples (Request::samples_prompt): each has logits.
+  std::uint32_t max_scored_rows = 64;
   /// Steps with rows of one sequence planned beyond the one that is awaited. 0: it waits for each.
   std::uint32_t steps_ahead = 0;
   /// Steps ahead name tokens by reference, which the first stage can resolve (a chain of one stage,
@@ -92,9 +94,13 @@ class Scheduler {
   /// The next step, or none: as many are in flight as may be, or there is nothing to do. Whoever
   /// gets a step owes its commit or rollback.
   std::optional<StepPlan> plan(TimePoint now);
-  /// The oldest step in flight is done; `sampled` are the tokens of its sampled rows in order.
-  /// kFailedPrecondition: another step is the oldest. kInvalidArgument: another number of tokens,
-  /// or ids below 0. After an error nothing has changed: roll the step back.
+  /// The oldest step in flight is done; `samples` are what its sampled rows gave, in order: all
+  /// rows of a sequence, or up to the row whose sample is not the draft after it, or none where an
+  /// earlier step's draft was wrong. kFailedPrecondition: another step is the oldest.
+  /// kInvalidArgument: samples that this step cannot have given, or ids below 0. After an error
+  /// nothing has changed: roll the step back.
+  Result<std::vector<Progress>> commit(StepId step, std::span<const RowSample> samples);
+  /// The same where each sampled row gave a token, whatever became of drafts.
   Result<std::vector<Progress>> commit(StepId step, std::span<const std::int64_t> sampled);
   /// `step` and all later ones did not happen, or not in every stage, and their results are to be
   /// dropped. Their sequences begin again from what earlier steps left in the cache.

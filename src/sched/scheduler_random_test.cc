@@ -105,7 +105,7 @@ class RandomRun {
   };
   struct Sent {
     StepPlan plan;
-    Result<Tokens> result;
+    Result<std::vector<RowSample>> result;
   };
 
   std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(random_()) % bound; }
@@ -197,7 +197,7 @@ class RandomRun {
     }
     const bool breaks = below(1000) < chance;
     const auto broken = breaks ? std::optional(below(model_.stages)) : std::nullopt;
-    Result<Tokens> result = chain_->execute(*step, broken);
+    auto result = chain_->execute(*step, broken);
     // Steps behind a broken one meet stages that disagree; all others must be accepted.
     if (!result && !breaks) {
       EXPECT_TRUE(has_broken_step()) << result.error().message();
@@ -236,12 +236,12 @@ class RandomRun {
     }
   }
 
-  void take(const Progress& progress, const Tokens& samples) {
+  void take(const Progress& progress, const std::vector<RowSample>& samples) {
     const auto found = expected_.find(progress.key);
     ASSERT_NE(found, expected_.end());
     Expected& expected = found->second;
     for (std::size_t i = 0; i < progress.tokens.size(); ++i) {
-      ASSERT_EQ(progress.tokens[i], samples.at(progress.first_sample + i));
+      ASSERT_EQ(progress.tokens[i], samples.at(progress.first_sample + i).token);
       expected.got.push_back(progress.tokens[i]);
     }
     ASSERT_LE(expected.got.size(), expected.answer.size());

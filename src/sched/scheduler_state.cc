@@ -4,6 +4,11 @@
 
 namespace paceline::sched {
 
+bool Sequence::is_end(std::int64_t token) const {
+  const auto& ends = request->end_tokens;
+  return std::find(ends.begin(), ends.end(), token) != ends.end();
+}
+
 Sequence* SchedulerState::find(ChoiceKey key) {
   const auto found = sequences.find(key);
   return found == sequences.end() ? nullptr : &found->second;

@@ -50,6 +50,7 @@ struct Sequence {
 
   std::uint32_t known() const { return static_cast<std::uint32_t>(tokens.size()); }
   bool is_running() const { return id != SequenceId(0); }
+  bool is_end(std::int64_t token) const;
   /// All its known text but the last token has rows: it goes on token by token.
   bool is_decoding() const { return planned + 1 >= known(); }
   /// Rows that it can use from `planned` on: the last token needs none.

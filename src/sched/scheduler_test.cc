@@ -243,6 +243,39 @@ TEST(SchedulerTest, DraftsAreTakenAsFarAsTheyAreRightThenCut) {
   EXPECT_EQ(next.sequences[0].tokens, (std::vector<TokenInput>{std::int64_t{50}}));
 }
 
+using Samples = std::vector<RowSample>;
+
+TEST(SchedulerTest, AChainThatChecksDraftsGivesFewerSamples) {
+  FixedDrafts drafts;
+  SchedulerOptions options = small();
+  options.kv_blocks = 32;
+  Scheduler scheduler(options, &drafts);
+  ASSERT_TRUE(scheduler.submit(request(1, 3, 20)));
+  ASSERT_TRUE(scheduler.submit(request(2, 3, 20)));
+  must_commit(scheduler, must_plan(scheduler), {40, 70});
+  drafts.tokens = {41, 42};
+  const StepPlan step = must_plan(scheduler);
+  ASSERT_EQ(step.rows(), 6U);
+  for (const Samples& wrong : {Samples{{0, 41}, {1, 42}, {2, 43}},  // none of the second
+                               Samples{{0, 41}, {3, 50}},           // ends on a right draft
+                               Samples{{0, 41}, {2, 43}, {3, 50}},  // a gap
+                               Samples{{0, 50}, {3, 50}, {3, 51}},  // twice
+                               Samples{{0, 50}, {3, -1}}}) {
+    EXPECT_EQ(scheduler.commit(step.id, wrong).error().code(), ErrorCode::kInvalidArgument);
+  }
+  const auto progress = scheduler.commit(step.id, Samples{{0, 41}, {1, 50}, {3, 60}});
+  ASSERT_TRUE(progress) << progress.error().message();
+  ASSERT_EQ(progress->size(), 2U);
+  EXPECT_EQ(progress->at(0).tokens, (Tokens{41, 50}));
+  EXPECT_EQ(progress->at(1).tokens, Tokens{60});
+  EXPECT_EQ(progress->at(1).first_sample, 2U);
+  ASSERT_TRUE(scheduler.check());
+  drafts.tokens.clear();
+  const StepPlan next = must_plan(scheduler);
+  EXPECT_EQ(next.sequences[0].truncate_to, 5U);
+  EXPECT_EQ(next.sequences[1].truncate_to, 4U);
+}
+
 TEST(SchedulerTest, FurtherAnswersForkWhereThePromptIsComputed) {
   SchedulerOptions options = small();
   options.kv_blocks = 16;

@@ -163,8 +163,33 @@ std::vector<std::uint64_t> SimulatedChain::attend(const Stage& stage, const Step
   return outputs;
 }
 
-Result<std::vector<std::int64_t>> SimulatedChain::execute(
-    const StepPlan& step, std::optional<std::uint32_t> broken_stage) {
+void SimulatedChain::sample(const StepPlan& step, const PlannedRows& rows, std::uint32_t first_row,
+                            std::span<const std::uint64_t> hidden,
+                            std::vector<RowSample>& samples) {
+  if (rows.truncate_to) last_.erase(rows.sequence);
+  const auto last = last_.find(rows.sequence);
+  const std::size_t first_draft = rows.tokens.size() - rows.drafts;
+  const auto draft = [&](std::size_t row) { return std::get<std::int64_t>(rows.tokens[row]); };
+  if (last != last_.end() && !last->second) return;  // until it is cut
+  if (first_draft == 0 && last != last_.end() && *last->second != draft(0)) {
+    last->second = std::nullopt;
+    return;
+  }
+  for (const std::uint32_t row : rows.sampled_rows) {
+    const std::int64_t token = model_.sample(hidden[row], texts_(rows.key));
+    samples.push_back({first_row + row, token});
+    results_[step.id][first_row + row] = token;
+    last_[rows.sequence] = token;
+    const std::size_t next = row + 1;
+    if (next == rows.tokens.size() || next < first_draft) continue;
+    if (draft(next) == token && token != kSimulatedEnd) continue;
+    last_[rows.sequence] = std::nullopt;
+    return;
+  }
+}
+
+Result<std::vector<RowSample>> SimulatedChain::execute(const StepPlan& step,
+                                                       std::optional<std::uint32_t> broken_stage) {
   PACELINE_ASSIGN_OR_RETURN(std::vector<std::uint64_t> hidden, first_inputs(step));
   for (std::uint32_t number = 0; number < model_.stages; ++number) {
     if (broken_stage == number) return fail(ErrorCode::kUnavailable, "stage {} broke", number);
@@ -172,16 +197,13 @@ Result<std::vector<std::int64_t>> SimulatedChain::execute(
     PACELINE_RETURN_IF_ERROR(write(stages_[number], step, hidden));
     hidden = attend(stages_[number], step, number);
   }
-  std::vector<std::int64_t> sampled;
+  std::vector<RowSample> samples;
   std::uint32_t first_row = 0;
   for (const PlannedRows& rows : step.sequences) {
-    for (const std::uint32_t row : rows.sampled_rows) {
-      sampled.push_back(model_.sample(hidden[first_row + row], texts_(rows.key)));
-      results_[step.id][first_row + row] = sampled.back();
-    }
+    sample(step, rows, first_row, std::span(hidden).subspan(first_row), samples);
     first_row += static_cast<std::uint32_t>(rows.tokens.size());
   }
-  return sampled;
+  return samples;
 }
 
 }  // namespace paceline::sched

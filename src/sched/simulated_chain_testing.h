@@ -42,10 +42,11 @@ class SimulatedChain {
   SimulatedChain(SimulatedModel model, std::uint32_t blocks, std::uint32_t block_tokens,
                  std::function<SimulatedText(ChoiceKey)> texts);
 
-  /// Executes the step in the stages before `broken_stage`, or in all; the sampled tokens. An error
-  /// where a stage refused it, or is broken: the stages before have executed it all the same.
-  Result<std::vector<std::int64_t>> execute(const StepPlan& step,
-                                            std::optional<std::uint32_t> broken_stage = {});
+  /// Executes the step in the stages before `broken_stage`, or in all; what it sampled, drafts
+  /// checked. An error where a stage refused it, or is broken: the stages before have executed it
+  /// all the same.
+  Result<std::vector<RowSample>> execute(const StepPlan& step,
+                                         std::optional<std::uint32_t> broken_stage = {});
 
   /// Sequences open in any stage.
   std::size_t open_sequences() const;
@@ -59,6 +60,8 @@ class SimulatedChain {
   Status apply_operations(Stage& stage, const StepPlan& step) const;
   Result<std::vector<std::uint64_t>> first_inputs(const StepPlan& step) const;
   Status write(Stage& stage, const StepPlan& step, std::span<const std::uint64_t> inputs) const;
+  void sample(const StepPlan& step, const PlannedRows& rows, std::uint32_t first_row,
+              std::span<const std::uint64_t> hidden, std::vector<RowSample>& samples);
   std::vector<std::uint64_t> attend(const Stage& stage, const StepPlan& step,
                                     std::uint32_t number) const;
 
@@ -67,6 +70,9 @@ class SimulatedChain {
   const std::function<SimulatedText(ChoiceKey)> texts_;
   std::vector<Stage> stages_;
   std::map<StepId, std::map<std::uint32_t, std::int64_t>> results_;  ///< by row, for references
+  /// Of the last stage: what a sequence gave last, or none while its rows are those of a wrong
+  /// draft.
+  std::map<SequenceId, std::optional<std::int64_t>> last_;
 };
 
 }  // namespace paceline::sched

@@ -31,7 +31,9 @@ struct PlannedRows {
   std::uint32_t past_tokens = 0;
   std::vector<TokenInput> tokens;           ///< one per row
   std::vector<std::uint32_t> sampled_rows;  ///< of these rows, rising
-  std::uint32_t drafts = 0;                 ///< how many rows, the last ones, are guesses
+  /// How many rows, the last ones, are guesses. All of them: the first is a guess of the token that
+  /// the sequence's step before samples last.
+  std::uint32_t drafts = 0;
   /// It begins as a copy of that one, then cut to truncate_to.
   std::optional<SequenceId> fork_from;
   std::optional<std::uint32_t> truncate_to;
@@ -45,6 +47,13 @@ struct OpenedSequence {
   ChoiceKey key;
   std::uint32_t history_tokens = 0;  ///< known tokens that count for the sampler
   Duration waited = {};              ///< since the request's arrival
+};
+
+/// What a sampled row gave.
+struct RowSample {
+  std::uint32_t row = 0;  ///< numbered over the step
+  std::int64_t token = 0;
+  friend bool operator==(const RowSample&, const RowSample&) = default;
 };
 
 struct StepPlan {

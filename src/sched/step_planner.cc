@@ -8,8 +8,9 @@
 namespace paceline::sched {
 namespace {
 
-/// The wire's bound of a step's sequences, freed ones included.
+/// The wire's bounds of a step: sequences, freed ones included, and tokens of history.
 constexpr std::size_t kMostSequences = 4096;
+constexpr std::size_t kMostHistory = 1U << 20;
 
 std::vector<Sequence*> in_order(const std::map<Rank, Sequence*>& sequences) {
   std::vector<Sequence*> ordered;
@@ -182,8 +183,16 @@ bool StepPlanner::wants_prompts() const {
   return false;
 }
 
+bool StepPlanner::scores(const Sequence& sequence) {
+  return sequence.request->samples_prompt && sequence.key.choice == 0;
+}
+
 std::uint32_t StepPlanner::chunk_of(const Sequence& sequence) const {
   const std::uint32_t left = sequence.known() - sequence.planned;
+  if (scores(sequence) && sequence.scored < sequence.request->prompt.size()) {
+    const std::uint32_t room = state_.options.max_scored_rows - scored_rows_;
+    return std::min({left, budget_, room});
+  }
   // A rest of a few rows is not worth a step of its own.
   return left <= budget_ + state_.shape.step_tokens / 8 ? left : budget_;
 }
@@ -194,8 +203,9 @@ void StepPlanner::prefill(Sequence& sequence, std::uint32_t count) {
   const std::uint32_t past = sequence.planned;
   add_rows(sequence, std::move(inputs), false);
   std::uint32_t sampled = sequence.known() - 1;
-  if (sequence.request->samples_prompt && sequence.key.choice == 0) {
+  if (scores(sequence)) {
     sampled = std::min(sampled, std::max(sequence.scored, past));
+    if (sequence.scored < sequence.request->prompt.size()) scored_rows_ += count;
     sequence.scored = std::max(sequence.scored, sequence.planned);
   }
   sample_rows_from(sampled > past ? sampled - past : 0);
@@ -211,6 +221,7 @@ void StepPlanner::plan_prefills() {
       const std::uint64_t fit = reach > sequence->planned ? reach - sequence->planned : 0;
       count = static_cast<std::uint32_t>(std::min<std::uint64_t>(count - 1, fit));
     }
+    if (count == 0 && chunk_of(*sequence) == 0) continue;  // no more scores in this step
     if (count == 0) {
       is_short_of_blocks_ = true;  // those after it must not take what it waits for
       return;
@@ -273,8 +284,7 @@ const Sequence* StepPlanner::fork_parent(const Sequence& sequence) const {
 
 /// The last token is always computed: it gives the next one. So is what is to be sampled.
 std::uint32_t StepPlanner::reusable_tokens(const Sequence& sequence) {
-  const bool scores = sequence.request->samples_prompt && sequence.key.choice == 0;
-  return scores ? std::min(sequence.scored, sequence.known() - 1) : sequence.known() - 1;
+  return scores(sequence) ? std::min(sequence.scored, sequence.known() - 1) : sequence.known() - 1;
 }
 
 bool StepPlanner::has_blocks_for(const Sequence& sequence, const Sequence* parent) const {
@@ -318,6 +328,7 @@ bool StepPlanner::begin(Sequence& sequence, const Sequence* parent) {
   state_.running.emplace(sequence.rank, &sequence);
   // Cut to what it keeps of the parent; otherwise its place is where its rows begin.
   sequence.on_stages = parent != nullptr ? parent->on_stages : reused;
+  if (sequence.request->has_history) history_tokens_ += sequence.known();
   step_.opened.push_back(
       {sequence.id, sequence.key, sequence.known(), now_ - sequence.request->arrival});
   state_.counters.prompt_tokens += sequence.known();
@@ -330,12 +341,19 @@ bool StepPlanner::begin(Sequence& sequence, const Sequence* parent) {
   return true;
 }
 
+bool StepPlanner::has_place_for(const Sequence& sequence) const {
+  if (scores(sequence) && scored_rows_ >= state_.options.max_scored_rows) return false;
+  return !sequence.request->has_history || history_tokens_ == 0 ||
+         history_tokens_ + sequence.known() <= kMostHistory;
+}
+
 void StepPlanner::admit() {
   // Not what was taken away in this step, and not while others wait for blocks.
   if (has_preempted_ || is_short_of_blocks_) return;
   for (Sequence* sequence : in_order(state_.waiting)) {
     if (state_.running.size() >= state_.options.max_running || budget_ == 0) return;
     if (step_.sequences.size() >= kMostSequences) return;
+    if (!has_place_for(*sequence)) return;
     if (!may_begin(*sequence)) continue;
     const Sequence* parent = fork_parent(*sequence);
     if (!has_blocks_for(*sequence, parent) || !begin(*sequence, parent)) return;

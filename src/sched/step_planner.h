@@ -43,6 +43,8 @@ class StepPlanner {
   static std::uint32_t reusable_tokens(const Sequence& sequence);
   bool has_blocks_for(const Sequence& sequence, const Sequence* parent) const;
   bool begin(Sequence& sequence, const Sequence* parent);
+  bool has_place_for(const Sequence& sequence) const;
+  static bool scores(const Sequence& sequence);
   void prefill(Sequence& sequence, std::uint32_t rows);
   std::uint32_t chunk_of(const Sequence& sequence) const;
 
@@ -56,6 +58,8 @@ class StepPlanner {
   StepInFlight record_;
   std::uint32_t budget_ = 0;  ///< rows that the step still has room for
   std::uint32_t row_count_ = 0;
+  std::uint32_t scored_rows_ = 0;
+  std::size_t history_tokens_ = 0;  ///< of opened sequences that bring theirs
   bool has_preempted_ = false;
   bool is_short_of_blocks_ = false;
 };

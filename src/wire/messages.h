@@ -178,7 +178,9 @@ struct StepSequence {
   std::vector<std::uint32_t> sampled_rows;   ///< of this sequence's new rows, rising
   std::vector<Operation> operations;         ///< done in order, before the rows
   std::vector<std::vector<BlockId>> blocks;  ///< per KV group, covering past + new tokens
-  /// Guesses, to be checked by the last stage: the last drafts.size() + 1 rows are sampled rows.
+  /// Guesses, to be checked by the last stage: the tokens of the last rows, which are sampled rows
+  /// with the one before them. Where all rows are guesses, the first is one of the sequence's last
+  /// sample.
   std::vector<std::uint32_t> drafts = {};
   friend bool operator==(const StepSequence&, const StepSequence&) = default;
 };

@@ -60,7 +60,7 @@ StepSequence RandomFrames::sequence(const Address& address, std::uint64_t id) {
   s.sequence = SequenceId(id);
   s.past_tokens = static_cast<std::uint32_t>(number(0, 1U << 20));
   s.new_tokens = static_cast<std::uint32_t>(number(0, 5));
-  const std::uint64_t drafts = s.new_tokens == 0 ? 0 : number(0, s.new_tokens - 1);
+  const std::uint64_t drafts = number(0, s.new_tokens);
   for (std::uint64_t i = 0; i < drafts; ++i) s.drafts.push_back(token());
   for (std::uint32_t row = 0; row < s.new_tokens; ++row) {
     const bool is_drafted = drafts > 0 && row + drafts + 1 >= s.new_tokens;

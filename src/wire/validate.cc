@@ -258,10 +258,10 @@ class Validator {
     return check_drafts(s);
   }
 
-  /// The rows of drafts and the one before them are the last, and sampled.
+  /// The rows of drafts and the one before them, if there is one, are the last, and sampled.
   static Status check_drafts(const StepSequence& s) {
     if (s.drafts.empty()) return {};
-    const std::size_t rows = s.drafts.size() + 1;
+    const std::size_t rows = s.drafts.size() + (s.drafts.size() == s.new_tokens ? 0 : 1);
     if (s.sampled_rows.size() < rows ||
         s.sampled_rows[s.sampled_rows.size() - rows] + rows != s.new_tokens) {
       return fail(ErrorCode::kInvalidArgument,

@@ -96,10 +96,16 @@ TEST(ValidateTest, StepsThatDoNotFitTogetherAreRefused) {
        [](Frame&, Step& s) { s.opened[0].sampling.logprobs = 21; }},
       {"step.sequences.drafts: 1 for sequence 5, expected its last 2 rows among the sampled ones",
        1, [](Frame&, Step& s) { s.sequences[0].drafts = {3}; }},
-      {"step.sequences.drafts: 2 for sequence 5, expected its last 3 rows among the sampled ones",
+      {"step.sequences.drafts: 3 for sequence 5, expected its last 4 rows among the sampled ones",
        1,
        [](Frame&, Step& s) {
          s.sequences[0].sampled_rows = {0, 1};
+         s.sequences[0].drafts = {3, 4, 5};
+       }},
+      {"step.sequences.drafts: 2 for sequence 5, expected its last 2 rows among the sampled ones",
+       1,
+       [](Frame&, Step& s) {
+         s.sequences[0].sampled_rows = {1};
          s.sequences[0].drafts = {3, 4};
        }},
       {"step.sequences.drafts: token id 2147483648, expected 0 to 2147483647", 1,
@@ -145,6 +151,8 @@ TEST(ValidateTest, DraftsOfTheLastRowsAreAccepted) {
   sequence.sampled_rows = {0, 1};
   sequence.drafts = {7};
   EXPECT_EQ(refusal(frame), "accepted");
+  sequence.drafts = {6, 7};
+  EXPECT_EQ(refusal(frame), "accepted") << "the first row is a guess, too";
 }
 
 TEST(ValidateTest, TheLikeliestOfASampleAreBounded) {

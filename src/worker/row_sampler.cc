@@ -9,15 +9,22 @@ tl::unexpected<Error> failure(const wire::StepSequence& entry, const Error& erro
   return fail(error.with_context(fmt::format("sequence {}", entry.sequence.value())));
 }
 
+bool begins_with_draft(const wire::StepSequence& entry) {
+  return !entry.drafts.empty() && entry.drafts.size() == entry.new_tokens;
+}
+
 /// The rows at the end that belong to drafts.
 std::size_t drafted_rows(const wire::StepSequence& entry) {
-  return entry.drafts.empty() ? 0 : entry.drafts.size() + 1;
+  if (entry.drafts.empty() || begins_with_draft(entry)) return entry.drafts.size();
+  return entry.drafts.size() + 1;
 }
 
 }  // namespace
 
 void SampledSequence::fork_from(const SampledSequence& parent) {
   is_astray = parent.is_astray;
+  last_token = parent.last_token;
+  last_position = parent.last_position;
   if (sampler == nullptr || !sampler->spec().needs_history()) return;
   const sampling::TokenHistory& own = sampler->history();
   if (own.end_position() > own.first_position()) return;
@@ -42,6 +49,10 @@ Status RowSampler::add(const wire::StepSequence& entry, SampledSequence& sequenc
     return fail(ErrorCode::kInvalidArgument, "sequence {} has {} drafts and {} sampled rows",
                 entry.sequence.value(), entry.drafts.size(), rows);
   }
+  if (begins_with_draft(entry) && !sequence.is_astray) {
+    PACELINE_ASSIGN_OR_RETURN(const bool is_right, begins_right(entry, sequence));
+    sequence.is_astray = !is_right;
+  }
   if (rows > 0 && !sequence.is_astray) {
     accepted_.emplace_back(sequence.sampler.get(), sequence.sampler->history().end_position());
     for (std::size_t index = 0; index + drafted < rows; ++index) {
@@ -52,6 +63,18 @@ Status RowSampler::add(const wire::StepSequence& entry, SampledSequence& sequenc
   next_logits_row_ += rows;
   first_row_ += entry.new_tokens;
   return {};
+}
+
+Result<bool> RowSampler::begins_right(const wire::StepSequence& entry,
+                                      const SampledSequence& sequence) {
+  if (sequence.last_position != entry.past_tokens) {
+    return fail(ErrorCode::kFailedPrecondition,
+                "sequence {} guesses the token at position {}, which was not sampled here",
+                entry.sequence.value(), entry.past_tokens);
+  }
+  // A text that has ended does not go on.
+  return sequence.last_token == entry.drafts.front() &&
+         !sequence.sampler->ends(entry.drafts.front());
 }
 
 void RowSampler::undo() {
@@ -68,6 +91,8 @@ Status RowSampler::add_row(const wire::StepSequence& entry, std::size_t index,
                                : sampler.sample(logits(index, 1), position, workspace_);
   if (!sample) return failure(entry, sample.error());
   if (!is_known) sampler.accept(static_cast<std::uint32_t>(sample->token));
+  sequence.last_token = sample->token;
+  sequence.last_position = position;
   push(entry, index, *sample, sequence.wants_digest);
   return {};
 }
@@ -76,13 +101,16 @@ Status RowSampler::add_drafted(const wire::StepSequence& entry, SampledSequence&
   const std::size_t rows = drafted_rows(entry);
   const std::size_t first = entry.sampled_rows.size() - rows;
   const std::uint64_t position = std::uint64_t{entry.past_tokens} + entry.sampled_rows[first] + 1;
+  const auto drafts = std::span(entry.drafts).last(rows - 1);
   const auto verified =
-      sequence.sampler->verify(logits(first, rows), position, {entry.drafts, {}}, workspace_);
+      sequence.sampler->verify(logits(first, rows), position, {drafts, {}}, workspace_);
   if (!verified) return failure(entry, verified.error());
   for (std::size_t i = 0; i < verified->samples.size(); ++i) {
     push(entry, first + verified->rows[i], verified->samples[i], sequence.wants_digest);
   }
   sequence.is_astray = verified->samples.size() < rows;
+  sequence.last_token = verified->samples.back().token;
+  sequence.last_position = position + verified->samples.size() - 1;
   return {};
 }
 

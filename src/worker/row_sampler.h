@@ -21,6 +21,9 @@ struct SampledSequence {
   bool wants_digest = false;
   /// A draft was rejected: until a Truncate the KV cache holds rows that never were.
   bool is_astray = false;
+  /// The last sample, as drafts of the step after it see it.
+  std::int64_t last_token = -1;
+  std::uint64_t last_position = 0;
   std::shared_ptr<sampling::SequenceSampler> sampler;  ///< none where the stage is not the last
 
   /// Takes over the history where penalties need one and none was given.
@@ -49,6 +52,9 @@ class RowSampler {
   }
   Status add_row(const wire::StepSequence& entry, std::size_t index, SampledSequence& sequence);
   Status add_drafted(const wire::StepSequence& entry, SampledSequence& sequence);
+  /// Whether the entry's first row, where it is a draft, holds the token sampled before it.
+  static Result<bool> begins_right(const wire::StepSequence& entry,
+                                   const SampledSequence& sequence);
   void push(const wire::StepSequence& entry, std::size_t index, const sampling::Sample& from,
             bool wants_digest);
 

@@ -78,6 +78,7 @@ StageExecutor::StageExecutor(std::unique_ptr<engine::StageEngine> engine)
 Status StageExecutor::open_sequences(const wire::Step& step, Sequences& sequences) const {
   for (const wire::SequenceSpec& spec : step.opened) {
     Sequence opened;
+    opened.begins = true;
     opened.sampled.wants_digest = spec.want_logits_digest;
     if (info().is_last) {
       const std::vector<std::uint32_t> history(spec.history.begin(), spec.history.end());
@@ -106,8 +107,12 @@ Status StageExecutor::apply(const wire::StepSequence& entry, Sequences& sequence
   const auto id = entry.sequence.value();
   const auto found = sequences.find(entry.sequence);
   if (found == sequences.end()) {
+    const bool is_only_freed =
+        entry.new_tokens == 0 && entry.operations == std::vector<wire::Operation>{wire::Free()};
+    if (is_only_freed) return {};
     return fail(ErrorCode::kFailedPrecondition, "sequence {} was not opened", id);
   }
+  if (found->second.begins) found->second.tokens = entry.past_tokens;
   bool is_freed = false;
   for (const wire::Operation& operation : entry.operations) {
     if (is_freed) {
@@ -243,8 +248,13 @@ Result<StepProduct> StageExecutor::execute(StepId id, const wire::Step& step,
     }
   }
   for (const wire::StepSequence& entry : step.sequences) {
-    if (entry.new_tokens > 0) {
-      sequences.at(entry.sequence).tokens = entry.past_tokens + entry.new_tokens;
+    const auto sequence = sequences.find(entry.sequence);
+    if (sequence == sequences.end() || entry.new_tokens == 0) continue;
+    sequence->second.tokens = entry.past_tokens + entry.new_tokens;
+  }
+  for (const wire::SequenceSpec& spec : step.opened) {
+    if (const auto opened = sequences.find(spec.sequence); opened != sequences.end()) {
+      opened->second.begins = false;
     }
   }
   sequences_ = std::move(sequences);

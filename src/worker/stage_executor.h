@@ -38,16 +38,19 @@ class StageExecutor {
   std::size_t open_sequences() const { return sequences_.size(); }
 
   /// `tensors` are the frame's: the boundary of the stage before; none for the first stage.
-  /// kFailedPrecondition: a sequence is unknown, or its past is not what this stage holds.
-  /// kInvalidArgument: sizes, blocks or sampling do not fit. kUnimplemented: a token reference to a
-  /// result that was sampled elsewhere, or several KV groups. kResourceExhausted: too many
-  /// sequences.
+  /// A sequence begins at the past of its first rows: where that is not 0 and it forks from nobody,
+  /// its blocks hold the KV of others' tokens. Freeing an unknown one is no error, since a step
+  /// that failed in a later stage may have opened it. kFailedPrecondition: a sequence is unknown,
+  /// or its past is not what this stage holds. kInvalidArgument: sizes, blocks or sampling do not
+  /// fit. kUnimplemented: a token reference to a result that was sampled elsewhere, or several KV
+  /// groups. kResourceExhausted: too many sequences.
   Result<StepProduct> execute(StepId id, const wire::Step& step,
                               std::span<const wire::Tensor> tensors);
 
  private:
   struct Sequence {
     std::uint32_t tokens = 0;  ///< in the KV cache
+    bool begins = false;       ///< opened in the step at hand
     SampledSequence sampled;
   };
   using Sequences = std::map<SequenceId, Sequence>;

@@ -140,6 +140,40 @@ TEST_F(StageExecutorTest, AForkTakesOverWhatItsParentHas) {
                  ErrorCode::kFailedPrecondition, "sequence 3 forks from 1, which is not open");
 }
 
+TEST_F(StageExecutorTest, ASequenceBeginsWhereItsBlocksHaveTheKvOfOthers) {
+  ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5, 6, 7})})));
+  const std::int64_t likeliest = fake_answer({5, 6, 8}, kLayers, 1)[0];
+  auto cached = rows(2, 2, {8});
+  cached.blocks = {blocks(10, 8)};
+  const auto product = execute(step_of({opened(2)}, {cached}));
+  ASSERT_TRUE(product) << product.error().message();
+  EXPECT_THAT(tokens_of(*product), ElementsAre(likeliest));
+  // The sampler's history has all tokens, also those that are not computed here.
+  auto spec = opened(4);
+  spec.history = {likeliest, 6, 8};
+  spec.sampling.presence_penalty = 2;
+  cached.sequence = SequenceId(4);
+  const auto penalized = execute(step_of({spec}, {cached}));
+  ASSERT_TRUE(penalized) << penalized.error().message();
+  EXPECT_NE(tokens_of(*penalized)[0], likeliest);
+  ASSERT_TRUE(execute(step_of({}, {rows(1, 3, {1}), rows(2, 3, {1})})));
+  // Later it is held to its past like any other, also where it was opened without rows.
+  expect_refused(step_of({}, {rows(2, 2, {1})}), ErrorCode::kFailedPrecondition,
+                 "sequence 2 continues at token 2, this stage holds 4");
+  ASSERT_TRUE(execute(step_of({opened(3)}, {})));
+  expect_refused(step_of({}, {rows(3, 2, {1})}), ErrorCode::kFailedPrecondition,
+                 "sequence 3 continues at token 2, this stage holds 0");
+}
+
+TEST_F(StageExecutorTest, FreeingWhatIsNotThereIsNoError) {
+  EXPECT_TRUE(execute(step_of({}, {operations(7, {wire::Free()})})));
+  expect_refused(step_of({}, {operations(7, {wire::Truncate{0}, wire::Free()})}),
+                 ErrorCode::kFailedPrecondition, "sequence 7 was not opened");
+  // Opened and freed at once: the request was cancelled before its first step.
+  EXPECT_TRUE(execute(step_of({opened(8)}, {operations(8, {wire::Free()})})));
+  EXPECT_EQ(executor_->open_sequences(), 0U);
+}
+
 TEST_F(StageExecutorTest, ABlockIsCopiedBeforeTheRows) {
   ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5, 6, 7})})));
   wire::Step step = step_of({opened(2)}, {rows(2, 3, {8})});
@@ -275,6 +309,40 @@ TEST_F(StageExecutorTest, DraftsAreCheckedInOneStep) {
   const auto refused = execute(step_of({}, {drafted}));
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message(), HasSubstr("3 drafts and 1 sampled rows"));
+}
+
+/// Drafts that go on before those of the step before are checked.
+TEST_F(StageExecutorTest, AStepMayConsistOfDrafts) {
+  const auto answer = fake_answer({5, 6, 7}, kLayers, 8);
+  const auto drafts = [&](std::uint32_t past, std::vector<std::int64_t> tokens, bool all) {
+    auto entry = rows(1, past, tokens);
+    entry.sampled_rows.clear();
+    for (std::uint32_t row = 0; row < tokens.size(); ++row) entry.sampled_rows.push_back(row);
+    entry.drafts.assign(tokens.begin() + (all ? 0 : 1), tokens.end());
+    return step_of({}, {entry});
+  };
+  ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5, 6, 7})})));
+  ASSERT_TRUE(execute(drafts(3, {answer[0], answer[1]}, false)));
+  const auto right = execute(drafts(5, {answer[2], answer[3]}, true));
+  ASSERT_TRUE(right) << right.error().message();
+  EXPECT_THAT(tokens_of(*right), ElementsAre(answer[3], answer[4]));
+  const auto wrong = execute(drafts(7, {96 - answer[4], answer[5]}, true));
+  ASSERT_TRUE(wrong) << wrong.error().message();
+  EXPECT_TRUE(wrong->samples.empty()) << "its first row never was";
+  const auto after_wrong = execute(drafts(9, {answer[6]}, true));
+  ASSERT_TRUE(after_wrong) << after_wrong.error().message();
+  EXPECT_TRUE(after_wrong->samples.empty());
+  auto cut = drafts(7, {answer[4], answer[5]}, false);
+  cut.sequences[0].operations = {wire::Truncate{7}};
+  const auto product = execute(cut);
+  ASSERT_TRUE(product) << product.error().message();
+  EXPECT_THAT(tokens_of(*product), ElementsAre(answer[5], answer[6]));
+  auto unsampled = drafts(4, {5}, true);
+  unsampled.sequences[0].sequence = SequenceId(2);
+  unsampled.opened = {opened(2)};
+  const auto refused = execute(unsampled);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("sequence 2 guesses the token at position 4"));
 }
 
 TEST_F(StageExecutorTest, APromptIsScoredAgainstItsHistory) {
