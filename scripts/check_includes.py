@@ -18,6 +18,7 @@ ALLOWED = {
     "text": {"base", "system", "model"},
     "shard": {"base", "system"},
     "plan": {"base"},
+    "load": {"base"},
     "kv": {"base"},
     "spec": {"base"},
     "sched": {"base", "kv", "spec"},
@@ -30,11 +31,11 @@ ALLOWED = {
     "worker": {"base", "system", "shard", "sampling", "wire", "net", "engine"},
     "coordinator": {"base", "system", "text", "shard", "plan", "kv", "spec", "sched",
                     "sampling", "wire", "net"},
-    "cli": {"base", "system", "model", "text", "shard", "plan", "kv", "spec", "sched", "sampling",
-            "wire", "net", "cut", "compiler", "engine", "worker", "coordinator"},
+    "cli": {"base", "system", "model", "text", "shard", "plan", "load", "kv", "spec", "sched",
+            "sampling", "wire", "net", "cut", "compiler", "engine", "worker", "coordinator"},
     "apps": {"cli"},
 }
-PURE = {"base", "plan", "kv", "spec", "sched", "sampling", "wire"}
+PURE = {"base", "plan", "load", "kv", "spec", "sched", "sampling", "wire"}
 IMPURE_HEADERS = re.compile(
     r"^(thread|mutex|condition_variable|future|fstream|iostream|filesystem|sys/.*|unistd\.h|"
     r"fcntl\.h|netinet/.*|arpa/.*|time\.h|ctime|random)$")

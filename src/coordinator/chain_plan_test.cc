@@ -96,7 +96,7 @@ TEST(ChainPlanTest, TheContextIsTheModelsOrTheGivenOne) {
   EXPECT_EQ(plan_chain(model(4), welcomes, settings)->kv_blocks, 2048U) << "1 GiB";
   settings.context_tokens = 100;
   EXPECT_EQ(plan_chain(model(4), welcomes, settings)->context_tokens, 100U);
-  settings.kv_memory_bytes = 110 * 4 * 4096;
+  settings.kv_memory_bytes = 130 * 4 * 4096;
   EXPECT_EQ(plan_chain(model(4), welcomes, settings)->kv_blocks, 4U) << "whole blocks";
   settings.kv_memory_bytes = 0;
   auto unknown = model(4);

@@ -156,7 +156,9 @@ TEST_F(StageExecutorTest, ASequenceBeginsWhereItsBlocksHaveTheKvOfOthers) {
   const auto penalized = execute(step_of({spec}, {cached}));
   ASSERT_TRUE(penalized) << penalized.error().message();
   EXPECT_NE(tokens_of(*penalized)[0], likeliest);
-  ASSERT_TRUE(execute(step_of({}, {rows(1, 3, {1}), rows(2, 3, {1})})));
+  auto next = rows(2, 3, {1});
+  next.blocks = {blocks(10, 8)};
+  ASSERT_TRUE(execute(step_of({}, {next})));
   // Later it is held to its past like any other, also where it was opened without rows.
   expect_refused(step_of({}, {rows(2, 2, {1})}), ErrorCode::kFailedPrecondition,
                  "sequence 2 continues at token 2, this stage holds 4");

@@ -1,0 +1,91 @@
+#include "load/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace paceline::load {
+namespace {
+
+double milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+bool is_good(const RequestRecord& record, const Targets& targets) {
+  return (targets.ttft_ms == 0 || record.ttft_ms() <= targets.ttft_ms) &&
+         (targets.tpot_ms == 0 || record.tpot_ms() <= targets.tpot_ms);
+}
+
+double per_second(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
+
+}  // namespace
+
+double RequestRecord::ttft_ms() const { return milliseconds(first_token - arrival); }
+
+double RequestRecord::tpot_ms() const {
+  return output_tokens < 2 ? 0 : milliseconds(last_token - first_token) / (output_tokens - 1);
+}
+
+double quantile(std::span<const double> sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], at - static_cast<double>(below));
+}
+
+Distribution describe(std::vector<double> values) {
+  Distribution result;
+  if (values.empty()) return result;
+  std::sort(values.begin(), values.end());
+  result.mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  result.p50 = quantile(values, 0.5);
+  result.p90 = quantile(values, 0.9);
+  result.p99 = quantile(values, 0.99);
+  result.most = values.back();
+  return result;
+}
+
+double Summary::requests_per_second() const {
+  return per_second(static_cast<double>(done), seconds);
+}
+double Summary::good_per_second() const { return per_second(static_cast<double>(good), seconds); }
+double Summary::output_tokens_per_second() const {
+  return per_second(static_cast<double>(output_tokens), seconds);
+}
+double Summary::tokens_per_second() const {
+  return per_second(static_cast<double>(prompt_tokens + output_tokens), seconds);
+}
+
+Summary summarize(std::span<const RequestRecord> records, const Targets& targets) {
+  Summary summary;
+  std::vector<double> ttft_ms;
+  std::vector<double> tpot_ms;
+  Duration end = {};
+  for (const RequestRecord& record : records) {
+    if (record.outcome == Outcome::kRefused) {
+      ++summary.refused;
+      continue;
+    }
+    summary.output_tokens += record.output_tokens;
+    if (record.output_tokens > 0) {
+      summary.prompt_tokens += record.prompt_tokens;
+      summary.reused_tokens += record.reused_tokens;
+      end = std::max(end, record.last_token);
+    }
+    if (record.outcome == Outcome::kCancelled) {
+      ++summary.cancelled;
+      continue;
+    }
+    ++summary.done;
+    summary.good += is_good(record, targets) ? 1 : 0;
+    ttft_ms.push_back(record.ttft_ms());
+    if (record.output_tokens > 1) tpot_ms.push_back(record.tpot_ms());
+  }
+  summary.seconds = std::chrono::duration<double>(end).count();
+  summary.ttft_ms = describe(std::move(ttft_ms));
+  summary.tpot_ms = describe(std::move(tpot_ms));
+  return summary;
+}
+
+}  // namespace paceline::load
