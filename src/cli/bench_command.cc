@@ -130,6 +130,7 @@ Result<BenchReport> measure(ChainSession& session, const BenchFlags& flags, load
   report.targets = flags.targets;
   report.kv_blocks = session.chain().plan().kv_blocks;
   PACELINE_ASSIGN_OR_RETURN(report.resident_before, resident_bytes(session));
+  options.resident_bytes = [&session] { return resident_bytes(session); };
   const SteadyClock clock;
   BenchRunner runner(session.generator(), clock, std::move(options));
   PACELINE_ASSIGN_OR_RETURN(report.result, runner.run(plan, interrupt_flag()));

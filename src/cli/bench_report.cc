@@ -118,11 +118,16 @@ std::vector<load::Plot> plots_of(const BenchReport& report) {
     }
     before = sample;
   }
+  load::Series memory{"", {}};
+  for (const auto& [time, bytes] : report.result.resident_bytes) {
+    memory.points.emplace_back(time, static_cast<double>(bytes) / (1 << 20));
+  }
   return {{"Time to first token", "ms", "% of requests", {load::cumulative("", ttft)}},
           {"Time per output token", "ms", "% of requests", {load::cumulative("", tpot)}},
           {"Throughput", "s", "tokens/s", {rate}},
           {"Requests", "s", "sequences", {running, waiting}},
-          {"Stages computing", "s", "% of the time", use}};
+          {"Stages computing", "s", "% of the time", use},
+          {"Memory of the stages", "s", "MiB", {memory}}};
 }
 
 }  // namespace
@@ -166,6 +171,7 @@ nlohmann::json bench_json(const BenchReport& report) {
           {"free_kv_blocks", report.result.after.scheduler.available_blocks},
           {"resident_bytes_before", report.resident_before},
           {"resident_bytes_after", report.resident_after},
+          {"resident_bytes", report.result.resident_bytes},
           {"chain", report.chain}};
 }
 

@@ -57,7 +57,7 @@ TEST(BenchReportTest, ThePageStandsAlone) {
        at = html.find("<svg", at + 1)) {
     ++plots;
   }
-  EXPECT_EQ(plots, 5U);
+  EXPECT_EQ(plots, 6U);
   EXPECT_THAT(html, testing::Not(testing::AnyOf(HasSubstr("src="), HasSubstr("href="))));
   EXPECT_THAT(html, HasSubstr("stage 1</text>"));
 }

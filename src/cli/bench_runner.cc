@@ -9,6 +9,7 @@ namespace paceline::cli {
 namespace {
 
 constexpr auto kSampleInterval = std::chrono::milliseconds(500);
+constexpr auto kMemoryInterval = std::chrono::seconds(3);
 /// How long a look at cancellations and arrivals may be put off.
 constexpr auto kLook = std::chrono::milliseconds(50);
 
@@ -154,6 +155,16 @@ void BenchRunner::sample() {
   result_.samples.push_back(std::move(sample));
 }
 
+Status BenchRunner::sample_memory() {
+  if (!options_.resident_bytes) return {};
+  const double now = seconds(elapsed());
+  const auto& before = result_.resident_bytes;
+  if (!before.empty() && now - before.back().first < seconds(kMemoryInterval)) return {};
+  PACELINE_ASSIGN_OR_RETURN(const std::uint64_t bytes, options_.resident_bytes());
+  result_.resident_bytes.emplace_back(now, bytes);
+  return {};
+}
+
 Result<BenchResult> BenchRunner::run(load::LoadPlan& plan, const std::atomic<bool>& interrupted) {
   result_.before = generator_.stats();
   begin_ = clock_.now();
@@ -172,6 +183,7 @@ Result<BenchResult> BenchRunner::run(load::LoadPlan& plan, const std::atomic<boo
     if (clock_.now() - sampled_at >= kSampleInterval) {
       sampled_at = clock_.now();
       sample();
+      PACELINE_RETURN_IF_ERROR(sample_memory());
     }
     std::unique_lock lock(shared_->mutex);
     if (shared_->failure) return fail(*shared_->failure);

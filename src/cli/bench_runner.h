@@ -4,9 +4,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -21,6 +23,8 @@ struct BenchOptions {
   std::uint32_t concurrency = 8;           ///< of requests that come as others end
   Duration duration = {};                  ///< after it no more are sent; 0: until the load ends
   coordinator::GenerationRequest request;  ///< all but prompt, length and seed
+  /// The stages' memory now; asked every few seconds.
+  std::function<Result<std::uint64_t>()> resident_bytes;
 };
 
 /// The chain at one moment.
@@ -35,6 +39,7 @@ struct BenchSample {
 struct BenchResult {
   std::vector<load::RequestRecord> records;
   std::vector<BenchSample> samples;
+  std::vector<std::pair<double, std::uint64_t>> resident_bytes;  ///< by seconds since the begin
   coordinator::BatchStats before;
   coordinator::BatchStats after;
   std::vector<double> stage_use;  ///< of the whole time
@@ -58,6 +63,7 @@ class BenchRunner {
   void cancel_due();
   void cancel_all();
   void sample();
+  Status sample_memory();
   Duration elapsed() const { return clock_.now() - begin_; }
 
   coordinator::BatchGenerator& generator_;

@@ -27,6 +27,13 @@ nlohmann::json to_json(const std::vector<std::vector<wire::TokenLogprob>>& lists
   return json;
 }
 
+nlohmann::json to_json(const sched::SchedulerStats& work) {
+  return {{"prompt_tokens", work.prompt_tokens},     {"reused_tokens", work.reused_tokens},
+          {"preemptions", work.preemptions},         {"drafted_tokens", work.drafted_tokens},
+          {"accepted_drafts", work.accepted_drafts}, {"planned_rows", work.planned_rows},
+          {"wasted_rows", work.wasted_rows}};
+}
+
 }  // namespace
 
 std::string human_bytes(std::uint64_t bytes) {
@@ -87,11 +94,11 @@ Result<nlohmann::json> chain_json(ChainSession& session) {
     stages.push_back(std::move(row));
   }
   const coordinator::ChainPlan& plan = session.chain().plan();
-  return nlohmann::json{{"stages", std::move(stages)},
-                        {"profile", to_string(plan.profile)},
-                        {"context_tokens", plan.context_tokens},
-                        {"kv_tokens", kv_tokens(plan)},
-                        {"start_ms", milliseconds(session.start_time())}};
+  const sched::SchedulerStats work = session.generator().stats().scheduler;
+  return nlohmann::json{
+      {"stages", std::move(stages)},        {"work", to_json(work)},
+      {"profile", to_string(plan.profile)}, {"context_tokens", plan.context_tokens},
+      {"kv_tokens", kv_tokens(plan)},       {"start_ms", milliseconds(session.start_time())}};
 }
 
 Result<std::string> summary(ChainSession& session, const coordinator::Generation& generation) {

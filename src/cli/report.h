@@ -14,8 +14,8 @@ namespace paceline::cli {
 /// the second token on) and logits_digests where they were asked for.
 nlohmann::json to_json(const coordinator::Generation& generation);
 
-/// One object per stage: worker, process, layers, weight, KV, resident and anonymous bytes; and
-/// what the whole chain was started with.
+/// One object per stage: worker, process, layers, weight, KV, resident and anonymous bytes; what
+/// the whole chain was started with, and its work so far.
 Result<nlohmann::json> chain_json(ChainSession& session);
 
 /// Two lines or more for standard error: a line per stage, and the timings.

@@ -182,9 +182,13 @@ Status WorkerPool::check_silence() {
 template <typename Predicate>
 Status WorkerPool::wait_until(std::unique_lock<std::mutex>& lock, Deadline deadline,
                               Predicate is_there) {
-  // Silence counts from now on: nobody was asked anything before.
-  for (auto& [address, peer] : peers_) peer.last_heard = clock_.now();
+  // After a time in which nobody waited silence counts from now on: this process may have been
+  // stopped. One that is woken again and again goes on counting.
+  if (clock_.now() - last_wait_ > kPingInterval) {
+    for (auto& [address, peer] : peers_) peer.last_heard = clock_.now();
+  }
   while (!is_there() && !failure_) {
+    last_wait_ = clock_.now();
     // By duration, because the condition variable knows only the machine's clock.
     const Duration pause = std::min<Duration>(deadline.left(clock_.now()), kPingInterval);
     if (changed_.wait_for(lock, pause, [&] { return is_there() || failure_; })) break;
@@ -193,6 +197,7 @@ Status WorkerPool::wait_until(std::unique_lock<std::mutex>& lock, Deadline deadl
     }
     PACELINE_RETURN_IF_ERROR(check_silence());
   }
+  last_wait_ = clock_.now();
   if (is_there()) return {};
   return fail(*failure_);
 }

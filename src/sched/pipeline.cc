@@ -12,6 +12,12 @@ namespace {
 /// A new observation's weight: about ten steps are remembered.
 constexpr double kNew = 0.1;
 
+/// Of links: steps that are remembered, how many tell something, and how far apart their rows are
+/// then at least.
+constexpr double kRemembered = 200;
+constexpr double kFewest = 8;
+constexpr double kLeastSpread = 4;
+
 /// Per step; fewer decodes than this are counted as so many.
 constexpr double kRareDecodes = 0.01;
 /// What a row of a smaller chunk may cost, against one of the largest.
@@ -129,7 +135,27 @@ void PipelineController::observe_stage(std::size_t stage, std::uint32_t rows, do
   }
 }
 
+void LineFit::observe(double x, double y) {
+  // A plain mean until as many are known as are remembered.
+  count_ = std::min(count_ + 1, kRemembered);
+  const double weight = 1 / count_;
+  const double dx = x - mean_x_;
+  const double dy = y - mean_y_;
+  mean_x_ += weight * dx;
+  mean_y_ += weight * dy;
+  square_ += weight * (dx * (x - mean_x_) - square_);
+  product_ += weight * (dx * (y - mean_y_) - product_);
+}
+
+double LineFit::slope() const {
+  const double spread = std::sqrt(square_);
+  if (count_ < kFewest || spread < kLeastSpread) return 0;
+  return product_ / square_;
+}
+
 void PipelineController::observe_cycle(std::uint32_t rows, double cycle_us, double stages_us) {
+  links_.observe(rows, std::max(0.0, cycle_us - stages_us));
+  times_.link_row_us = std::max(0.0, links_.slope());
   const double links = std::max(0.0, cycle_us - stages_us - times_.link_row_us * rows);
   times_.round_trip_us += (knows_links_ ? kNew : 1.0) * (links - times_.round_trip_us);
   knows_links_ = true;

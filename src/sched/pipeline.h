@@ -20,7 +20,7 @@ namespace paceline::sched {
 struct ChainTimes {
   std::vector<spec::StepCost> stages;  ///< by a step's rows
   double round_trip_us = 0;            ///< all links of a cycle, there and back
-  double link_row_us = 0;              ///< of the slowest link, per row of a step
+  double link_row_us = 0;              ///< of all links, per row of a step
 
   double slowest_us(double rows) const;  ///< of the stages
   double way_us(double rows) const;      ///< through all stages and links
@@ -58,6 +58,21 @@ struct PipelineOptions {
 PipelineShape choose_shape(const ChainTimes& times, const PipelineLoad& load,
                            const PipelineOptions& options);
 
+/// A line through measured points, of which older ones fade. Thread-compatible.
+class LineFit {
+ public:
+  void observe(double x, double y);
+  /// 0 where the points do not tell: too few, or all at nearly one x.
+  double slope() const;
+
+ private:
+  double count_ = 0;
+  double mean_x_ = 0;
+  double mean_y_ = 0;
+  double square_ = 0;   ///< of deviations in x, mean
+  double product_ = 0;  ///< of deviations in x and y, mean
+};
+
 /// Learns the times from steps as they come back. Thread-compatible.
 class PipelineController {
  public:
@@ -66,11 +81,9 @@ class PipelineController {
   /// A stage computed a step of `rows` rows.
   void observe_stage(std::size_t stage, std::uint32_t rows, double compute_us);
   /// A step was away for `cycle_us`, of which it was computed or waited in stages' queues for
-  /// `stages_us`; the rest are the links.
+  /// `stages_us`; the rest are the links, whose latency and cost per row (bandwidth) are told apart
+  /// by steps of different sizes.
   void observe_cycle(std::uint32_t rows, double cycle_us, double stages_us);
-
-  /// Not learned from steps: row bytes over the slowest link's measured bandwidth.
-  void set_link_row_us(double us) { times_.link_row_us = us; }
 
   /// A step had so many rows of prompts, and of decodes.
   void observe_load(std::uint32_t prompt_rows, std::uint32_t decode_rows);
@@ -97,6 +110,7 @@ class PipelineController {
   std::vector<double> busy_us_;
   double prompt_rows_ = 0;  ///< of late
   double decode_rows_ = 0;
+  LineFit links_;
   bool knows_links_ = false;
 };
 

@@ -110,7 +110,7 @@ TEST(ChooseShapeTest, ChunksFollowStagesAndLinks) {
       << "two groups, but a row of 128 is much dearer";
   times.stages = {part(2), part(2)};
   EXPECT_EQ(choose_shape(times, prompts, {}).step_tokens, 128U);
-  times.link_row_us = 5000;  // a row of a step takes 5 ms on the slowest link
+  times.link_row_us = 5000;  // a row of a step takes 5 ms on the links
   EXPECT_EQ(choose_shape(times, prompts, {}).step_tokens, 32U);
   times.link_row_us = 1e9;
   EXPECT_EQ(choose_shape(times, prompts, {}).step_tokens, 32U);
@@ -136,6 +136,32 @@ TEST(PipelineControllerTest, LearnsTimesLinksAndUse) {
   // A measurement that says that more rows cost less is not believed.
   controller.observe_stage(0, 16, 1);
   EXPECT_GE(controller.times().stages[0].us(16), controller.times().stages[0].us(8));
+}
+
+TEST(PipelineControllerTest, TellsLatencyFromBandwidth) {
+  PipelineController controller(2, {});
+  std::mt19937 random(1);
+  for (int i = 0; i < 400; ++i) {
+    const std::uint32_t rows = i % 10 == 0 ? 256 : 1 + i % 7;
+    const double noise = static_cast<double>(random() % 1000);
+    controller.observe_cycle(rows, 20000 + 300.0 * rows + noise + 5000, 5000);
+  }
+  EXPECT_NEAR(controller.times().link_row_us, 300, 10);
+  EXPECT_NEAR(controller.times().round_trip_us, 20500, 1000);
+  // Steps of one size tell nothing of it.
+  PipelineController alike(2, {});
+  for (int i = 0; i < 400; ++i) alike.observe_cycle(8, 20000 + i % 5 * 100, 5000);
+  EXPECT_EQ(alike.times().link_row_us, 0);
+  EXPECT_NEAR(alike.times().round_trip_us, 15200, 200);
+}
+
+TEST(LineFitTest, FollowsALineThatChanges) {
+  LineFit fit;
+  EXPECT_EQ(fit.slope(), 0);
+  for (int i = 0; i < 50; ++i) fit.observe(i % 20, 3 + 2.0 * (i % 20));
+  EXPECT_NEAR(fit.slope(), 2, 1e-9);
+  for (int i = 0; i < 2000; ++i) fit.observe(i % 20, 3 - 1.0 * (i % 20));
+  EXPECT_NEAR(fit.slope(), -1, 0.02);
 }
 
 TEST(BubbleTest, EqualStagesAreAlwaysBusy) {
