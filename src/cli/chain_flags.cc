@@ -62,6 +62,7 @@ coordinator::BatchOptions batch_options(const ChainFlags& flags,
   options.scheduler.max_running = flags.max_running;
   options.scheduler.max_waiting = kMostWaiting;
   options.scheduler.max_choices = kMostWaiting;
+  options.scheduler.steps_ahead = flags.drafts_ahead;
   options.pipeline.most_step_tokens = flags.step_tokens;
   options.pipeline.least_step_tokens =
       std::min(options.pipeline.least_step_tokens, flags.step_tokens);
@@ -107,6 +108,11 @@ void ChainFlags::add_to(CLI::App& command) {
       .add_option("--speculation", speculation,
                   "auto: guess tokens where that pays; off; always: also where it does not")
       ->check(CLI::IsMember({"auto", "off", "always"}))
+      ->capture_default_str();
+  command
+      .add_option("--drafts-ahead", drafts_ahead,
+                  "Go on guessing while so many steps of guesses are not verified: for slow links")
+      ->check(CLI::Range(0U, 8U))
       ->capture_default_str();
 }
 

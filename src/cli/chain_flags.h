@@ -33,6 +33,7 @@ struct ChainFlags {
   std::uint32_t max_running = 64;
   std::uint32_t step_tokens = 512;
   std::string speculation = "auto";
+  std::uint32_t drafts_ahead = 0;
 
   void add_to(CLI::App& command);
 };

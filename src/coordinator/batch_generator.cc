@@ -285,7 +285,9 @@ void BatchGenerator::learn(const SentStep& step, const wire::StepResult& result)
   most_sequences_ = std::max({1.0, most_sequences_ * kFade, static_cast<double>(stats.running)});
   const auto sequences = std::min(static_cast<std::size_t>(std::ceil(most_sequences_)),
                                   std::max<std::size_t>(1, stats.running + stats.waiting));
-  shape_ = pipeline_.shape(static_cast<std::uint32_t>(sequences));
+  // One that goes on before its drafts are verified stands in several steps at a time.
+  shape_ = pipeline_.shape(
+      static_cast<std::uint32_t>(sequences * (1 + options_.scheduler.steps_ahead)));
   scheduler_.set_pipeline(shape_);
   if (options_.speculation == Speculation::kAuto) {
     speculator_.set_cost(pipeline_.step_cost(shape_.groups));

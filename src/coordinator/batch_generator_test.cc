@@ -2,14 +2,12 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <atomic>
-#include <deque>
 #include <map>
-#include <numeric>
 #include <random>
 
 #include "coordinator/answer_waiter.h"
+#include "coordinator/fake_chain_testing.h"
 #include "text/test_vocabulary.h"
 
 namespace paceline::coordinator {
@@ -20,129 +18,8 @@ using testing::HasSubstr;
 using Ids = std::vector<std::int64_t>;
 
 constexpr std::int64_t kEnd = 2;
-constexpr std::uint32_t kBlockTokens = 4;
 constexpr std::uint32_t kBlocks = 32;
 constexpr std::uint32_t kVocabulary = 50000;
-
-/// A chain in one: keeps KV as tokens in blocks, so that any block mixed up changes what follows.
-/// Checks drafts like a last stage.
-class FakeChain final : public StepRunner {
- public:
-  /// The next token after all those before.
-  std::function<std::int64_t(const Ids&)> model = [](const Ids& tokens) {
-    const auto sum =
-        std::accumulate(tokens.begin(), tokens.end(), std::int64_t{7},
-                        [](std::int64_t a, std::int64_t b) { return (a * 31 + b) % 9973; });
-    return sum % 40 + 3;
-  };
-  std::uint64_t fail_at = 0;  ///< this step's result is an error
-  std::vector<wire::TokenLogprob> top;
-
-  Result<StepId> submit(wire::Step step) override {
-    const std::lock_guard lock(mutex_);
-    const StepId id(++last_step_);
-    wire::StepResult result;
-    std::uint32_t row = 0;
-    for (const auto& spec : step.opened) open_[spec.sequence] = spec;
-    for (const wire::BlockCopy& copy : step.copies) blocks_[copy.to] = blocks_[copy.from];
-    for (const auto& entry : step.sequences) run(id, entry, row, result);
-    result.stage_times = {{StageId(0), 0, 50}};
-    steps.push_back(std::move(step));
-    results_.emplace_back(id, std::move(result));
-    most_outstanding = std::max(most_outstanding, results_.size());
-    return id;
-  }
-  Result<std::optional<wire::StepResult>> await(StepId step, Deadline) override {
-    std::unique_lock lock(mutex_);
-    held_.wait(lock, [this] { return !is_held_ || woken_; });
-    if (std::exchange(woken_, false) && is_held_) return std::nullopt;
-    if (step.value() == fail_at) return fail(ErrorCode::kUnavailable, "the worker is gone");
-    EXPECT_EQ(results_.front().first, step) << "results are awaited in order";
-    auto result = std::move(results_.front().second);
-    results_.pop_front();
-    return result;
-  }
-  void wake() override {
-    const std::lock_guard lock(mutex_);
-    woken_ = true;
-    held_.notify_all();
-  }
-  /// While held, no result comes back.
-  void hold(bool is_held) {
-    const std::lock_guard lock(mutex_);
-    is_held_ = is_held;
-    held_.notify_all();
-  }
-  std::size_t open_sequences() {
-    const std::lock_guard lock(mutex_);
-    return open_.size();
-  }
-
-  std::vector<wire::Step> steps;
-  std::size_t most_outstanding = 0;
-  int drafts_right = 0;
-  int drafts_wrong = 0;
-
- private:
-  void run(StepId step, const wire::StepSequence& entry, std::uint32_t& row,
-           wire::StepResult& result) {
-    for (const wire::Operation& operation : entry.operations) {
-      if (std::holds_alternative<wire::Free>(operation)) open_.erase(entry.sequence);
-    }
-    if (entry.new_tokens == 0) return;
-    ASSERT_TRUE(open_.contains(entry.sequence));
-    ASSERT_EQ(entry.blocks.at(0).size(),
-              (entry.past_tokens + entry.new_tokens + kBlockTokens - 1) / kBlockTokens);
-    Ids tokens;
-    bool is_astray = false;
-    for (std::uint32_t i = 0; i < entry.past_tokens; ++i) tokens.push_back(slot(entry, i));
-    for (std::uint32_t i = 0; i < entry.new_tokens; ++i, ++row) {
-      std::int64_t token = 0;
-      if (const auto* literal = std::get_if<std::int64_t>(&entry.tokens[i])) {
-        token = *literal;
-      } else {
-        const auto& reference = std::get<wire::TokenReference>(entry.tokens[i]);
-        token = sampled_.at({reference.step, reference.row});
-      }
-      tokens.push_back(token);
-      slot(entry, entry.past_tokens + i) = token;
-      const auto& rows = entry.sampled_rows;
-      if (is_astray || std::find(rows.begin(), rows.end(), i) == rows.end()) continue;
-      wire::Sample sample;
-      sample.sequence = entry.sequence;
-      sample.row = row;
-      sample.token = model(tokens);
-      sample.logprob = tokens.size() < open_[entry.sequence].prompt_tokens
-                           ? -static_cast<float>(tokens.size())
-                           : -0.5F;
-      sample.logits_digest = tokens.size();
-      sample.top = top;
-      sampled_[{step, row}] = sample.token;
-      const std::size_t first_draft = entry.new_tokens - entry.drafts.size();
-      const std::size_t next = i + std::size_t{1};
-      is_astray = next >= first_draft && next < entry.new_tokens &&
-                  entry.drafts[next - first_draft] != sample.token;
-      drafts_right += next >= first_draft && next < entry.new_tokens && !is_astray ? 1 : 0;
-      drafts_wrong += is_astray ? 1 : 0;
-      result.samples.push_back(sample);
-    }
-  }
-  std::int64_t& slot(const wire::StepSequence& entry, std::uint32_t position) {
-    auto& block = blocks_[entry.blocks[0].at(position / kBlockTokens)];
-    block.resize(kBlockTokens);
-    return block[position % kBlockTokens];
-  }
-
-  std::mutex mutex_;
-  std::condition_variable held_;
-  bool is_held_ = false;
-  bool woken_ = false;
-  std::uint64_t last_step_ = 0;
-  std::map<SequenceId, wire::SequenceSpec> open_;
-  std::map<BlockId, Ids> blocks_;
-  std::map<std::pair<StepId, std::uint32_t>, std::int64_t> sampled_;
-  std::deque<std::pair<StepId, wire::StepResult>> results_;
-};
 
 class BatchGeneratorTest : public testing::Test {
  protected:
@@ -151,7 +28,7 @@ class BatchGeneratorTest : public testing::Test {
     options.end_tokens = {kEnd};
     options.scheduler.context_tokens = 64;
     options.scheduler.kv_blocks = kBlocks;
-    options.scheduler.block_tokens = kBlockTokens;
+    options.scheduler.block_tokens = FakeChain::kBlockTokens;
     options.scheduler.max_scored_rows = 4;
     options.vocabulary_size = kVocabulary;
     options.speculation = Speculation::kAlways;

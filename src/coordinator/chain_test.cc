@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "coordinator/batch_generator.h"
+#include "coordinator/answer_waiter.h"
 #include "text/test_vocabulary.h"
 #include "worker/worker_testing.h"
 

@@ -77,7 +77,7 @@ class WorkerPool {
   std::map<StageId, wire::StageReady> ready_;
   std::map<StepId, wire::StepResult> results_;
   bool is_woken_ = false;
-  TimePoint last_wait_;  ///< when somebody waited last
+  TimePoint last_wait_;           ///< when somebody waited last
   std::optional<Error> failure_;  ///< the first one; a chain does not survive it
   std::uint64_t nonce_ = 0;
   /// Pings all workers, also while nobody waits: a worker lets a silent coordinator go. The last

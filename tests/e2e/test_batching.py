@@ -32,10 +32,11 @@ class Setup:
     parallel: int = 1
     step_tokens: int = 512
     speculation: str = "off"
+    drafts_ahead: int = 0
     is_short_of_memory: bool = False
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Model:
     name: str
     package: Path
@@ -71,7 +72,8 @@ class Model:
             "generate", "-p", self.package, "--prompts", prompts, "--profile", "exact", "--json",
             "--digests", "--ignore-eos", "-n", kTokens, *kSampling[sampling],
             "--stages", setup.stages, "--parallel", setup.parallel,
-            "--step-tokens", setup.step_tokens, "--speculation", setup.speculation, *extra,
+            "--step-tokens", setup.step_tokens, "--speculation", setup.speculation,
+            "--drafts-ahead", setup.drafts_ahead, *extra,
             timeout=900,
         )  # fmt: skip
         return outcome.check().json()
@@ -101,7 +103,7 @@ def bits(answer: dict) -> tuple:
 
 
 def setups(stages: tuple[int, ...]) -> list[tuple[str, Setup]]:
-    """Random ones; the last two have the extremes for sure."""
+    """Random ones; the last two have what must not be missing."""
     draw = random.Random(kSeed)
     chosen = []
     for run in range(kRuns):
@@ -110,11 +112,12 @@ def setups(stages: tuple[int, ...]) -> list[tuple[str, Setup]]:
             parallel=draw.choice((2, 5, 18)),
             step_tokens=draw.choice((7, 32, 64, 512)),
             speculation=draw.choice(("off", "always")),
+            drafts_ahead=draw.choice((0, 0, 2)),
             is_short_of_memory=draw.random() < 0.4,
         )
         chosen.append((("greedy", "seeded")[run % 2], setup))
-    chosen.append(("greedy", Setup(stages[-1], 18, 5, "always", True)))
-    chosen.append(("seeded", Setup(stages[-1], 18, 64, "always", False)))
+    chosen.append(("greedy", Setup(stages[-1], 18, 5, "always", 0, True)))
+    chosen.append(("seeded", Setup(stages[-1], 3, 64, "always", 2)))
     return chosen
 
 
