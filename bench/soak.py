@@ -15,6 +15,7 @@ from models import PACELINE, smollm2
 kConcurrency = 64
 kStages = 2
 kCancelRate = 0.3
+kKvMemory = "128MB"
 kMostGrowth = 1.02  # of memory: the last sixth of the time against the one after half of it
 
 
@@ -48,6 +49,8 @@ def main() -> None:
             "--duration", str(seconds), "--concurrency", str(kConcurrency),
             "--cancel-rate", str(kCancelRate), "--prompt-tokens", "16:256",
             "--output-tokens", "8:96", "--shared-prefix", "8", "--seed", "1", "--json",
+            # Soon full: memory of KV that was never written would be counted as growth.
+            "--kv-memory", kKvMemory,
         ],
         check=True, stdout=subprocess.PIPE, timeout=seconds + 600,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/report.h"
@@ -52,10 +53,21 @@ Work work_of(const BenchResult& result) {
       after.wasted_rows - before.wasted_rows};
 }
 
+/// The one with the median number of groups: at the end only stragglers are left.
+sched::PipelineShape usual_shape(const BenchResult& result) {
+  std::vector<sched::PipelineShape> shapes;
+  for (const BenchSample& sample : result.samples) shapes.push_back(sample.shape);
+  if (shapes.empty()) return result.after.shape;
+  const auto middle = shapes.begin() + static_cast<std::ptrdiff_t>(shapes.size() / 2);
+  std::nth_element(shapes.begin(), middle, shapes.end(),
+                   [](const auto& a, const auto& b) { return a.groups < b.groups; });
+  return *middle;
+}
+
 Rows rows_of(const BenchReport& report) {
   const load::Summary& summary = report.summary;
   const Work work = work_of(report.result);
-  const sched::PipelineShape& shape = report.result.after.shape;
+  const sched::PipelineShape shape = usual_shape(report.result);
   Rows rows;
   rows.emplace_back("requests",
                     fmt::format("{} done, {} cancelled, {} refused in {:.1f} s", summary.done,
@@ -72,8 +84,8 @@ Rows rows_of(const BenchReport& report) {
                                 summary.good_per_second(), summary.good, summary.done,
                                 target(report.targets.ttft_ms), target(report.targets.tpot_ms)));
   rows.emplace_back("stages computing", in_per_cent(report.result.stage_use));
-  rows.emplace_back("pipeline", fmt::format("{} groups, steps of at most {} rows", shape.groups,
-                                            shape.step_tokens));
+  rows.emplace_back("pipeline", fmt::format("{} groups most of the time, steps of at most {} rows",
+                                            shape.groups, shape.step_tokens));
   rows.emplace_back("prefix reuse",
                     fmt::format("{} of {} prompt tokens", work.reused_tokens, work.prompt_tokens));
   rows.emplace_back("preemptions", std::to_string(work.preemptions));
@@ -141,7 +153,7 @@ std::string bench_table(const BenchReport& report) {
 nlohmann::json bench_json(const BenchReport& report) {
   const load::Summary& summary = report.summary;
   const Work work = work_of(report.result);
-  const sched::PipelineShape& shape = report.result.after.shape;
+  const sched::PipelineShape shape = usual_shape(report.result);
   return {{"title", report.title},
           {"done", summary.done},
           {"cancelled", summary.cancelled},

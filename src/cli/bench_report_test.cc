@@ -23,7 +23,9 @@ BenchReport report() {
   report.result.records[3].outcome = load::Outcome::kRefused;
   report.summary = load::summarize(report.result.records, report.targets);
   report.result.stage_use = {0.5, 0.25};
-  report.result.samples = {{0.5, 3, 1, 20, {0.5, 0.25}}, {1.0, 1, 0, 33, {0.5, 0.25}}};
+  report.result.samples = {{0.5, 3, 1, 20, {0.5, 0.25}, {3, 4}},
+                           {0.8, 2, 0, 30, {0.5, 0.25}, {2, 4}},
+                           {1.0, 1, 0, 33, {0.5, 0.25}, {1, 4}}};
   report.result.before.scheduler.preemptions = 2;
   report.result.after.scheduler.preemptions = 5;
   report.result.after.scheduler.available_blocks = 64;
@@ -37,6 +39,7 @@ TEST(BenchReportTest, TheTableTellsWhatWasMeasured) {
   EXPECT_THAT(table, HasSubstr("mean 400.0, p50 400.0"));
   EXPECT_THAT(table, HasSubstr("(2 of 3; TTFT 500 ms, per token any)"));
   EXPECT_THAT(table, HasSubstr("50 %, 25 %"));
+  EXPECT_THAT(table, HasSubstr("2 groups most of the time"));
   EXPECT_THAT(table, HasSubstr("64 of 64 free at the end"));
 }
 

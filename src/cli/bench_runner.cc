@@ -143,7 +143,8 @@ void BenchRunner::sample() {
   const double now = seconds(elapsed());
   const double since = result_.samples.empty() ? 0 : result_.samples.back().seconds;
   const coordinator::BatchStats stats = generator_.stats();
-  BenchSample sample{now, stats.scheduler.running, stats.scheduler.waiting, 0, stats.stage_use};
+  BenchSample sample{now, stats.scheduler.running, stats.scheduler.waiting,
+                     0,   stats.stage_use,         stats.shape};
   {
     const std::lock_guard lock(shared_->mutex);
     sample.output_tokens = shared_->output_tokens;

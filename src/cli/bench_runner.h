@@ -34,6 +34,7 @@ struct BenchSample {
   std::size_t waiting = 0;
   std::uint64_t output_tokens = 0;  ///< so far
   std::vector<double> stage_use;    ///< since the sample before
+  sched::PipelineShape shape;
 };
 
 struct BenchResult {

@@ -63,9 +63,10 @@ coordinator::BatchOptions batch_options(const ChainFlags& flags,
   options.scheduler.max_waiting = kMostWaiting;
   options.scheduler.max_choices = kMostWaiting;
   options.scheduler.steps_ahead = flags.drafts_ahead;
-  options.pipeline.most_step_tokens = flags.step_tokens;
-  options.pipeline.least_step_tokens =
-      std::min(options.pipeline.least_step_tokens, flags.step_tokens);
+  if (flags.step_tokens > 0) {
+    options.pipeline.least_step_tokens = flags.step_tokens;
+    options.pipeline.most_step_tokens = flags.step_tokens;
+  }
   options.speculation = flags.speculation == "off"      ? coordinator::Speculation::kOff
                         : flags.speculation == "always" ? coordinator::Speculation::kAlways
                                                         : coordinator::Speculation::kAuto;
@@ -101,8 +102,10 @@ void ChainFlags::add_to(CLI::App& command) {
   command.add_option("--max-running", max_running, "Sequences computed at a time")
       ->check(CLI::Range(1U, 4096U))
       ->capture_default_str();
-  command.add_option("--step-tokens", step_tokens, "Rows of a step at most: the chunks of prompts")
-      ->check(CLI::Range(1U, 8192U))
+  command
+      .add_option("--step-tokens", step_tokens,
+                  "Rows of a step at most, the chunks of prompts; 0: by measured times, up to 512")
+      ->check(CLI::Range(0U, 8192U))
       ->capture_default_str();
   command
       .add_option("--speculation", speculation,

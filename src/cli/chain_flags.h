@@ -31,7 +31,7 @@ struct ChainFlags {
   std::uint32_t context_tokens = 0;
   std::uint64_t kv_memory_bytes = 0;
   std::uint32_t max_running = 64;
-  std::uint32_t step_tokens = 512;
+  std::uint32_t step_tokens = 0;
   std::string speculation = "auto";
   std::uint32_t drafts_ahead = 0;
 

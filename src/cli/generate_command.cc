@@ -217,6 +217,10 @@ Status generate(const GenerateFlags& flags) {
 
 void add_generate_command(CLI::App& app, Status& done) {
   auto flags = std::make_shared<GenerateFlags>();
+  // The same command gives the same text, also in the profile fast, where it depends on what is
+  // computed together: nothing of that follows the time that something took.
+  flags->chain.step_tokens = 512;
+  flags->chain.speculation = "off";
   CLI::App* command = app.add_subcommand("generate", "Continue a prompt over a chain of stages");
   flags->chain.add_to(*command);
   flags->sampling.add_to(*command);

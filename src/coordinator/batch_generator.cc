@@ -71,6 +71,13 @@ BatchGenerator::~BatchGenerator() {
 }
 
 Status BatchGenerator::check(const GenerationRequest& request) const {
+  const std::size_t context = options_.scheduler.context_tokens;
+  if (request.prompt.size() >= context) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the prompt has {} tokens, the context holds {} with the answer; shorten it or "
+                "raise --ctx",
+                request.prompt.size(), context);
+  }
   const wire::Limits limits;
   const sampling::SamplingSpec& sampling = request.sampling;
   if (sampling.stop_tokens.size() + options_.end_tokens.size() > limits.stop_tokens) {
@@ -239,7 +246,7 @@ void BatchGenerator::note_reuse(const sched::StepPlan& plan) {
     const auto request = requests_.find(opened.key.request);
     if (request == requests_.end()) continue;
     for (const sched::PlannedRows& rows : plan.sequences) {
-      if (rows.sequence != opened.sequence || rows.fork_from) continue;
+      if (rows.sequence != opened.sequence) continue;
       request->second.note_reuse(opened.key.choice, rows.past_tokens);
     }
   }
@@ -286,8 +293,8 @@ void BatchGenerator::learn(const SentStep& step, const wire::StepResult& result)
   const auto sequences = std::min(static_cast<std::size_t>(std::ceil(most_sequences_)),
                                   std::max<std::size_t>(1, stats.running + stats.waiting));
   // One that goes on before its drafts are verified stands in several steps at a time.
-  shape_ = pipeline_.shape(
-      static_cast<std::uint32_t>(sequences * (1 + options_.scheduler.steps_ahead)));
+  shape_ =
+      pipeline_.shape(static_cast<std::uint32_t>(sequences * (1 + options_.scheduler.steps_ahead)));
   scheduler_.set_pipeline(shape_);
   if (options_.speculation == Speculation::kAuto) {
     speculator_.set_cost(pipeline_.step_cost(shape_.groups));

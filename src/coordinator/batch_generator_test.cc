@@ -167,7 +167,7 @@ TEST_F(BatchGeneratorTest, CancellingEndsIt) {
 
 TEST_F(BatchGeneratorTest, WhatCannotBeDoneIsRefusedBeforeAnyWork) {
   expect_refused(request({}), "prompt");
-  expect_refused(request(Ids(64, 5)), "64");
+  expect_refused(request(Ids(64, 5)), "the prompt has 64 tokens, the context holds 64");
   auto none = request({5});
   none.max_tokens = 0;
   expect_refused(none, "max tokens");
@@ -357,6 +357,7 @@ TEST_F(BatchGeneratorTest, SeveralAnswersToOnePromptAreNumbered) {
   gathered->wait_for(3);
   for (const auto& [choice, answer] : gathered->answers) {
     EXPECT_EQ(answer.tokens, alone(asked.prompt, 4)) << choice;
+    EXPECT_EQ(answer.reused_tokens, choice == 0 ? 0U : 5U) << "the prompt is computed once";
   }
   std::vector<std::uint32_t> choices;
   for (const wire::Step& step : chain_.steps) {

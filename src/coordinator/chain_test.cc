@@ -107,11 +107,11 @@ TEST_F(ChainTest, TextComesOutOfAChainAsOutOfTheWholeModel) {
   const auto first = generate(generator, request, nullptr, cancelled);
   ASSERT_TRUE(first) << first.error().message();
   EXPECT_EQ(first->tokens, fake_answer(request.prompt, kFakeLayers, 12));
-  // A second request shares five tokens; its KV is the same as if they were computed anew.
+  // A second request shares a block and a token; its KV is the same as if they were computed anew.
   request.prompt = {5, 6, 7, 8, 9, 50, 51};
   const auto second = generate(generator, request, nullptr, cancelled);
   ASSERT_TRUE(second) << second.error().message();
-  EXPECT_EQ(second->reused_tokens, 5U);
+  EXPECT_EQ(second->reused_tokens, kFakeBlockTokens) << "whole blocks";
   EXPECT_EQ(second->tokens, fake_answer(request.prompt, kFakeLayers, 12));
 }
 
