@@ -143,10 +143,17 @@ class Batching(testing.TestCase):
         for name, count in work.items():
             self.assertGreater(count, 0, name)
 
+    def check_tiny(self, name: str) -> None:
+        package = testing.temporary_directory() / name
+        testing.run("compile", testing.kSourceDir / "tests/tiny_models" / name, "-o", package).check()
+        self.check(Model(name, package, 256), (1, 2, 3))
+
     def test_tiny(self):
-        package = testing.temporary_directory() / "tiny"
-        testing.run("compile", testing.kSourceDir / "tests/tiny_models/qwen3", "-o", package).check()
-        self.check(Model("tiny", package, 256), (1, 2, 3))
+        self.check_tiny("qwen3")
+
+    def test_mixture_of_experts(self):
+        # An expert may get a single row of a step.
+        self.check_tiny("qwen3_moe")
 
     def test_smollm2(self):
         self.check(Model("smollm2", testing.smollm2_package(), 49000), (1, 2, 3))
