@@ -100,7 +100,7 @@ class Drafts(testing.TestCase):
             other.mkdir()
             (other / "paceline.json").write_text(json.dumps(manifest))
         self.check_refused("300 tokens, the model one of 256", "-p", tiny, "--draft", other)
-        self.check_refused("paceline.json", "-p", tiny, "--draft", testing.temporary_directory() / "none")
+        self.check_refused("none: no such directory", "-p", tiny, "--draft", testing.temporary_directory() / "none")
         self.check_refused("--draft needs --speculation", "-p", tiny, "--draft", tiny, "--speculation", "off")
 
 
