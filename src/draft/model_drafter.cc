@@ -8,6 +8,8 @@ namespace paceline::draft {
 namespace {
 
 constexpr double kNew = 0.1;
+/// A device's first batches take many times what the later ones do.
+constexpr std::uint64_t kWarmUp = 2;
 /// Asked for as long ago as all lines have been asked this often: nobody wants its guesses now.
 constexpr std::uint64_t kIdleRounds = 8;
 
@@ -204,9 +206,10 @@ bool ModelDrafter::settle(const std::vector<SentRows>& rows,
     (void)line->second.settle(sent, logits, workspace_);
     if (line->second.guesses() > before) ++stats_.guesses;
   }
-  if (output && count <= 2 * rows.size()) {
+  if (output && stats_.batches > kWarmUp && count <= 2 * rows.size()) {
     const double us = std::chrono::duration<double, std::micro>(took).count();
-    guess_us_ += (guess_us_ > 0 ? kNew : 1.0) * (us - guess_us_);
+    // What was once too slow is not asked again: a stall must not count for long.
+    guess_us_ += (guess_us_ == 0 ? 1.0 : us < guess_us_ ? 0.5 : kNew) * (us - guess_us_);
   }
   bool has_news = false;
   for (auto& [id, line] : lines_) {
