@@ -20,7 +20,7 @@ ALLOWED = {
     "plan": {"base"},
     "load": {"base"},
     "kv": {"base"},
-    "spec": {"base"},
+    "spec": {"base", "sampling"},
     "sched": {"base", "kv", "spec"},
     "sampling": {"base"},
     "wire": {"base", "sampling"},
@@ -28,11 +28,13 @@ ALLOWED = {
     "cut": {"base"},
     "compiler": {"base", "system", "model", "text", "shard", "cut"},
     "engine": {"base", "system", "shard", "cut"},
+    "draft": {"base", "system", "shard", "kv", "sampling", "spec", "engine"},
     "worker": {"base", "system", "shard", "sampling", "wire", "net", "engine"},
     "coordinator": {"base", "system", "text", "shard", "plan", "kv", "spec", "sched",
                     "sampling", "wire", "net"},
     "cli": {"base", "system", "model", "text", "shard", "plan", "load", "kv", "spec", "sched",
-            "sampling", "wire", "net", "cut", "compiler", "engine", "worker", "coordinator"},
+            "sampling", "wire", "net", "cut", "compiler", "engine", "draft", "worker",
+            "coordinator"},
     "apps": {"cli"},
 }
 PURE = {"base", "plan", "load", "kv", "spec", "sched", "sampling", "wire"}

@@ -9,6 +9,7 @@
 
 #include "cli/package_files.h"
 #include "coordinator/chain_plan.h"
+#include "draft/load_drafter.h"
 #include "plan/divide.h"
 #include "shard/package.h"
 
@@ -33,6 +34,12 @@ std::string own_name() {
   return fmt::format("{} (process {})", host.data(), ::getpid());
 }
 
+Result<Profile> profile_of(const ChainFlags& flags) {
+  const auto profile = profile_from_string(flags.profile);
+  if (profile) return *profile;
+  return fail(ErrorCode::kInvalidArgument, "--profile {}: expected fast or exact", flags.profile);
+}
+
 Result<coordinator::ChainSettings> chain_settings(const ChainFlags& flags,
                                                   std::vector<std::string> workers) {
   coordinator::ChainSettings settings;
@@ -40,11 +47,7 @@ Result<coordinator::ChainSettings> chain_settings(const ChainFlags& flags,
   settings.threads = flags.threads;
   settings.context_tokens = flags.context_tokens;
   settings.kv_memory_bytes = flags.kv_memory_bytes;
-  const auto profile = profile_from_string(flags.profile);
-  if (!profile) {
-    return fail(ErrorCode::kInvalidArgument, "--profile {}: expected fast or exact", flags.profile);
-  }
-  settings.profile = *profile;
+  PACELINE_ASSIGN_OR_RETURN(settings.profile, profile_of(flags));
   if (!flags.split.empty()) {
     auto weights = plan::parse_weights(flags.split);
     if (!weights) return fail(weights.error().with_context("--split"));
@@ -63,6 +66,7 @@ coordinator::BatchOptions batch_options(const ChainFlags& flags,
   options.scheduler.max_waiting = kMostWaiting;
   options.scheduler.max_choices = kMostWaiting;
   options.scheduler.steps_ahead = flags.drafts_ahead;
+  options.scheduler.max_drafts = flags.drafts;
   if (flags.step_tokens > 0) {
     options.pipeline.least_step_tokens = flags.step_tokens;
     options.pipeline.most_step_tokens = flags.step_tokens;
@@ -107,15 +111,34 @@ void ChainFlags::add_to(CLI::App& command) {
                   "Rows of a step at most, the chunks of prompts; 0: by measured times, up to 512")
       ->check(CLI::Range(0U, 8192U))
       ->capture_default_str();
-  command
-      .add_option("--speculation", speculation,
-                  "auto: guess tokens where that pays; off; always: also where it does not")
-      ->check(CLI::IsMember({"auto", "off", "always"}))
+  add_speculation_to(command);
+}
+
+void ChainFlags::add_speculation_to(CLI::App& command) {
+  auto* chosen =
+      command
+          .add_option("--speculation", speculation,
+                      "auto: guess tokens where that pays; off; always: also where it does not")
+          ->check(CLI::IsMember({"auto", "off", "always"}))
+          ->capture_default_str();
+  command.add_option("--drafts", drafts, "Guesses of a sequence in a step at most")
+      ->check(CLI::Range(1U, 64U))
       ->capture_default_str();
   command
       .add_option("--drafts-ahead", drafts_ahead,
                   "Go on guessing while so many steps of guesses are not verified: for slow links")
       ->check(CLI::Range(0U, 8U))
+      ->capture_default_str();
+  command
+      .add_option("--draft", draft,
+                  "Guess with this package, too, in this process: a small model with the same "
+                  "vocabulary; --speculation is then auto unless it is named")
+      ->each([this, chosen](const std::string&) {
+        if (chosen->count() == 0) speculation = "auto";
+      });
+  command
+      .add_option("--draft-threads", draft_threads,
+                  "Threads of the draft model; 0: the device's choice")
       ->capture_default_str();
 }
 
@@ -133,6 +156,7 @@ Status ChainSession::start(const ChainFlags& flags) {
   if (manifest_.files.contains(kTokenizerFile)) {
     PACELINE_ASSIGN_OR_RETURN(tokenizer_, load_tokenizer(package_));
   }
+  PACELINE_RETURN_IF_ERROR(load_draft_model(flags));
   std::vector<std::string> addresses = split_at_commas(flags.workers);
   if (addresses.empty()) {
     PACELINE_ASSIGN_OR_RETURN(local_workers_,
@@ -147,6 +171,7 @@ Status ChainSession::start(const ChainFlags& flags) {
                             coordinator::plan_chain(manifest_, pool->welcomes(), settings));
   coordinator::BatchOptions options = batch_options(flags, plan);
   options.vocabulary_size = manifest_.vocabulary_size;
+  options.draft_model = drafter_.get();
   PACELINE_ASSIGN_OR_RETURN(options.end_tokens, read_end_tokens(package_));
   const std::size_t stages = plan.route.size();
   PACELINE_ASSIGN_OR_RETURN(chain_,
@@ -154,6 +179,33 @@ Status ChainSession::start(const ChainFlags& flags) {
   generator_ = std::make_unique<coordinator::BatchGenerator>(
       *chain_, stages, tokenizer_ ? &*tokenizer_ : nullptr, clock_, options);
   start_time_ = clock_.now() - begin;
+  return {};
+}
+
+Status ChainSession::load_draft_model(const ChainFlags& flags) {
+  if (flags.draft.empty()) return {};
+  if (flags.speculation == "off") {
+    return fail(ErrorCode::kInvalidArgument,
+                "--draft needs --speculation auto or always, it is off");
+  }
+  draft::DraftSettings settings;
+  settings.package = flags.draft;
+  settings.threads = flags.draft_threads;
+  settings.context_tokens = flags.context_tokens;
+  settings.most_lines = flags.max_running;
+  PACELINE_ASSIGN_OR_RETURN(settings.profile, profile_of(flags));
+  auto manifest = shard::read_manifest(settings.package);
+  if (!manifest) return fail(manifest.error().with_context("--draft"));
+  Status same = draft::check_vocabulary(*manifest, manifest_);
+  if (same && tokenizer_ && manifest->files.contains(kTokenizerFile) &&
+      manifest->files.at(kTokenizerFile) != manifest_.files.at(kTokenizerFile)) {
+    PACELINE_ASSIGN_OR_RETURN(const auto tokenizer, load_tokenizer(settings.package));
+    same = check_same_tokens(tokenizer, *tokenizer_);
+  }
+  if (!same) return fail(same.error().with_context(fmt::format("--draft {}", flags.draft)));
+  auto drafter = draft::load_drafter(settings, *manifest, clock_);
+  if (!drafter) return fail(drafter.error().with_context(fmt::format("--draft {}", flags.draft)));
+  drafter_ = *std::move(drafter);
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include "coordinator/batch_generator.h"
 #include "coordinator/chain.h"
 #include "coordinator/local_workers.h"
+#include "draft/model_drafter.h"
 #include "net/network_thread.h"
 #include "net/tcp_transport.h"
 #include "shard/manifest.h"
@@ -34,8 +35,14 @@ struct ChainFlags {
   std::uint32_t step_tokens = 0;
   std::string speculation = "auto";
   std::uint32_t drafts_ahead = 0;
+  std::uint32_t drafts = 16;
+  std::string draft;  ///< a package
+  std::uint32_t draft_threads = 1;
 
   void add_to(CLI::App& command);
+
+ private:
+  void add_speculation_to(CLI::App& command);
 };
 
 /// A running chain with all it stands on. Destroyed in reverse: chain, transport, workers.
@@ -50,6 +57,8 @@ class ChainSession {
   Result<const text::Tokenizer*> tokenizer() const;
   coordinator::Chain& chain() { return *chain_; }
   coordinator::BatchGenerator& generator() { return *generator_; }
+  /// nullptr where there is no draft model.
+  const draft::ModelDrafter* drafter() const { return drafter_.get(); }
   /// From start to ready.
   Duration start_time() const { return start_time_; }
   /// Process ids of local workers, in the order of the stages; empty for remote ones.
@@ -59,6 +68,8 @@ class ChainSession {
   ChainSession() : transport_(thread_) {}
   Status start(const ChainFlags& flags);
   Status check_text_files() const;
+  /// Checks that it speaks of the same tokens, and loads it.
+  Status load_draft_model(const ChainFlags& flags);
 
   std::filesystem::path package_;
   shard::Manifest manifest_;
@@ -69,6 +80,7 @@ class ChainSession {
   net::NetworkThread thread_;
   net::TcpTransport transport_;
   std::unique_ptr<coordinator::Chain> chain_;
+  std::unique_ptr<draft::ModelDrafter> drafter_;
   std::unique_ptr<coordinator::BatchGenerator> generator_;
 };
 

@@ -1,5 +1,6 @@
 #include "cli/package_files.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -60,6 +61,20 @@ Result<text::Tokenizer> load_tokenizer(const fs::path& package) {
                 package.string());
   }
   return tokenizer;
+}
+
+Status check_same_tokens(const text::Tokenizer& draft, const text::Tokenizer& model) {
+  const std::int64_t most = std::max(draft.vocabulary_size(), model.vocabulary_size());
+  for (std::int64_t id = 0; id < most; ++id) {
+    PACELINE_ASSIGN_OR_RETURN(const auto one, draft.decode({&id, 1}, false));
+    PACELINE_ASSIGN_OR_RETURN(const auto other, model.decode({&id, 1}, false));
+    if (one == other) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                "token {} is \"{}\" in the draft model and \"{}\" in the model; expected the same "
+                "vocabulary",
+                id, one, other);
+  }
+  return {};
 }
 
 Result<std::set<std::int64_t>> read_end_tokens(const fs::path& package) {

@@ -17,6 +17,9 @@ inline constexpr char kTokenizerFile[] = "tokenizer.json";
 /// kNotFound says that the package has no tokenizer.json.
 Result<text::Tokenizer> load_tokenizer(const std::filesystem::path& package);
 
+/// Whether every id means the same text in both. kInvalidArgument names the first that does not.
+Status check_same_tokens(const text::Tokenizer& draft, const text::Tokenizer& model);
+
 /// eos_token_id of generation_config.json, a number or a list; of config.json where that has none.
 Result<std::set<std::int64_t>> read_end_tokens(const std::filesystem::path& package);
 

@@ -111,5 +111,16 @@ TEST_F(PackageFilesTest, AnUnreadableChatTemplateIsNotTakenForNone) {
                "not a regular file");
 }
 
+TEST_F(PackageFilesTest, TokenizersAreComparedTokenByToken) {
+  const text::Tokenizer tokenizer = text::test_tokenizer("bpe");
+  EXPECT_TRUE(check_same_tokens(tokenizer, text::test_tokenizer("bpe")));
+  auto vocabulary = text::test_vocabulary("bpe");
+  std::swap(vocabulary.tokens[300], vocabulary.tokens[301]);
+  const Status other = check_same_tokens(text::tokenizer_of(vocabulary), tokenizer);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(other.error().message(), HasSubstr("token 300 is"));
+}
+
 }  // namespace
 }  // namespace paceline::cli

@@ -34,6 +34,15 @@ nlohmann::json to_json(const sched::SchedulerStats& work) {
           {"wasted_rows", work.wasted_rows}};
 }
 
+nlohmann::json to_json(const draft::ModelDrafter& drafter) {
+  const draft::DrafterStats stats = drafter.stats();
+  nlohmann::json json = {{"guesses", stats.guesses},
+                         {"batches", stats.batches},
+                         {"guess_ms", drafter.guess_us() / 1000.0}};
+  if (stats.failure) json["failure"] = stats.failure->message();
+  return json;
+}
+
 }  // namespace
 
 std::string human_bytes(std::uint64_t bytes) {
@@ -95,10 +104,12 @@ Result<nlohmann::json> chain_json(ChainSession& session) {
   }
   const coordinator::ChainPlan& plan = session.chain().plan();
   const sched::SchedulerStats work = session.generator().stats().scheduler;
-  return nlohmann::json{
+  nlohmann::json json = {
       {"stages", std::move(stages)},        {"work", to_json(work)},
       {"profile", to_string(plan.profile)}, {"context_tokens", plan.context_tokens},
       {"kv_tokens", kv_tokens(plan)},       {"start_ms", milliseconds(session.start_time())}};
+  if (session.drafter() != nullptr) json["draft"] = to_json(*session.drafter());
+  return json;
 }
 
 Result<std::string> summary(ChainSession& session, const coordinator::Generation& generation) {
@@ -121,6 +132,13 @@ Result<std::string> summary(ChainSession& session, const coordinator::Generation
       generation.prompt_tokens, milliseconds(generation.time_to_first_token),
       generation.tokens.size(), generation.decode_tokens_per_second(),
       milliseconds(session.start_time()) / 1000.0);
+  if (session.drafter() == nullptr) return text;
+  const draft::DrafterStats draft = session.drafter()->stats();
+  const sched::SchedulerStats work = session.generator().stats().scheduler;
+  text += fmt::format(
+      "draft model: {} tokens guessed in {:.1f} ms each; {} of {} drafts accepted\n", draft.guesses,
+      session.drafter()->guess_us() / 1000.0, work.accepted_drafts, work.drafted_tokens);
+  if (draft.failure) text += fmt::format("it failed: {}\n", draft.failure->message());
   return text;
 }
 

@@ -46,17 +46,21 @@ BatchGenerator::BatchGenerator(StepRunner& runner, std::size_t stages,
       clock_(clock),
       options_(options),
       stages_(stages),
-      speculator_(spec::SpeculatorOptions()),
+      speculator_(spec::SpeculatorOptions(), options.draft_model),
       scheduler_(options.scheduler,
                  options.speculation == Speculation::kOff ? nullptr : &speculator_),
       pipeline_(stages, options.pipeline),
       shape_(pipeline_.shape(1)),
       use_since_(clock.now()) {
   scheduler_.set_pipeline(shape_);
+  if (options_.draft_model != nullptr) {
+    options_.draft_model->set_listener([this] { hear_of_drafts(); });
+  }
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 BatchGenerator::~BatchGenerator() {
+  if (options_.draft_model != nullptr) options_.draft_model->set_listener({});
   thread_.request_stop();
   runner_.wake();
   thread_.join();
@@ -122,7 +126,12 @@ Result<sched::RequestId> BatchGenerator::submit(GenerationRequest request,
   PACELINE_ASSIGN_OR_RETURN(
       auto pending,
       PendingRequest::create(std::move(request), std::move(listener), tokenizer_, arrival));
+  if (options_.draft_model != nullptr) {
+    options_.draft_model->expect(pending.asked().sampling,
+                                 static_cast<std::uint32_t>(asked.prompt.size()));
+  }
   PACELINE_RETURN_IF_ERROR(scheduler_.submit(std::move(asked)));
+  awaits_drafts_ = false;
   last_request_ = id.value();
   requests_.emplace(id, std::move(pending));
   changed_.notify_all();
@@ -159,10 +168,19 @@ void BatchGenerator::run(const std::stop_token& stop) {
       continue;
     }
     const auto has_work = [this] {
-      return has_cancelled_ || !in_flight_.empty() || (!failure_ && !scheduler_.is_idle());
+      const bool can_plan = !failure_ && !scheduler_.is_idle() && !awaits_drafts_;
+      return has_cancelled_ || !in_flight_.empty() || can_plan;
     };
     changed_.wait(lock, stop, has_work);
   }
+}
+
+/// On the draft model's thread: steps that wait for it can be planned.
+void BatchGenerator::hear_of_drafts() {
+  const std::lock_guard lock(mutex_);
+  awaits_drafts_ = false;
+  changed_.notify_all();
+  runner_.wake();
 }
 
 BatchGenerator::Calls BatchGenerator::advance(std::unique_lock<std::mutex>& lock) {
@@ -170,6 +188,7 @@ BatchGenerator::Calls BatchGenerator::advance(std::unique_lock<std::mutex>& lock
   if (has_cancelled_) end_cancelled(calls);
   if (failure_) return calls;
   Status status = send_steps();
+  awaits_drafts_ = in_flight_.empty() && options_.draft_model != nullptr;
   if (status && calls.empty() && !in_flight_.empty()) status = take_result(lock, calls);
   if (!status) fail_all(status.error(), calls);
   return calls;

@@ -44,6 +44,7 @@ struct BatchOptions {
   sched::SchedulerOptions scheduler;
   sched::PipelineOptions pipeline;
   Speculation speculation = Speculation::kAuto;
+  spec::DraftModel* draft_model = nullptr;  ///< must outlive the generator
   Duration step_timeout = std::chrono::minutes(10);
 };
 
@@ -109,6 +110,7 @@ class BatchGenerator {
   void end_cancelled(Calls& calls);
   void fail_all(const Error& error, Calls& calls);
   void learn(const SentStep& step, const wire::StepResult& result);
+  void hear_of_drafts();
 
   StepRunner& runner_;
   const text::Tokenizer* const tokenizer_;
@@ -127,6 +129,7 @@ class BatchGenerator {
   StepNumbers numbers_;  ///< of recent steps
   std::optional<Error> failure_;
   bool has_cancelled_ = false;
+  bool awaits_drafts_ = false;  ///< all there is to do waits for the draft model
   std::uint64_t last_request_ = 0;
   double most_sequences_ = 1;  ///< that ran at a time, of late
   TimePoint use_since_;

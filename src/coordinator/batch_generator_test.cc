@@ -374,5 +374,94 @@ TEST_F(BatchGeneratorTest, TheEndOfTheGeneratorEndsWhatIsLeft) {
   EXPECT_EQ(gathered->answers.at(0).finish_reason, FinishReason::kCancelled);
 }
 
+/// Guesses on a thread of its own, a little later; every fourth guess is wrong.
+class LateModel final : public spec::DraftModel {
+ public:
+  explicit LateModel(std::function<std::int64_t(const Ids&)> model) : model_(std::move(model)) {
+    thread_ = std::jthread([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+        if (!is_asked_.exchange(false)) continue;
+        has_come_ = true;
+        const std::lock_guard lock(mutex_);
+        if (listener_) listener_();
+      }
+    });
+  }
+  void expect(const sampling::SamplingSpec& sampling, std::uint32_t prompt_tokens) override {
+    expected.push_back({sampling, prompt_tokens});
+  }
+  void open(spec::LineId) override { ++opened; }
+  spec::Guess guess(spec::LineId, std::span<const std::int64_t> known,
+                    std::span<const std::int64_t> assumed, const spec::GuessSize& size) override {
+    if (!has_come_.exchange(false)) {
+      is_asked_ = true;
+      ++waits;
+      return {{}, true};
+    }
+    Ids text(known.begin(), known.end());
+    text.insert(text.end(), assumed.begin(), assumed.end());
+    spec::Guess guess;
+    for (std::uint32_t i = 0; i < size.count; ++i) {
+      guess.tokens.push_back(++guesses_ % 4 == 0 ? 1 : model_(text));
+      text.push_back(guess.tokens.back());
+    }
+    return guess;
+  }
+  void finish(spec::LineId) override { --opened; }
+  double guess_us() const override { return 0; }
+  void set_listener(std::function<void()> listener) override {
+    const std::lock_guard lock(mutex_);
+    listener_ = std::move(listener);
+  }
+
+  std::vector<std::pair<sampling::SamplingSpec, std::uint32_t>> expected;
+  std::atomic<int> opened = 0;
+  std::atomic<int> waits = 0;
+
+ private:
+  const std::function<std::int64_t(const Ids&)> model_;
+  int guesses_ = 0;
+  std::atomic<bool> is_asked_ = false;
+  std::atomic<bool> has_come_ = false;
+  std::mutex mutex_;
+  std::function<void()> listener_;
+  std::jthread thread_;
+};
+
+TEST_F(BatchGeneratorTest, StepsWaitForADraftModelAndTheTextIsTheSame) {
+  LateModel model(chain_.model);
+  BatchOptions with_model = options();
+  with_model.draft_model = &model;
+  with_model.scheduler.max_drafts = 3;
+  generator_ = std::make_unique<BatchGenerator>(chain_, 1, &tokenizer_, clock_, with_model);
+  std::vector<std::shared_ptr<Gatherer>> all;
+  for (std::int64_t i = 0; i < 6; ++i) {
+    auto asked = request({5, 6 + i});
+    asked.ignore_eos = true;
+    asked.max_tokens = 30;
+    asked.sampling.seed = static_cast<std::uint64_t>(i);
+    all.push_back(std::make_shared<Gatherer>());
+    const auto id = generator().submit(asked, all.back());
+    ASSERT_TRUE(id) << id.error().message();
+    if (i != 3) continue;
+    generator().cancel(*id);
+    all.pop_back();
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i]->wait_for(1);
+    const Ids prompt = {5, 6 + static_cast<std::int64_t>(i + (i > 2 ? 1 : 0))};
+    EXPECT_EQ(all[i]->answers.at(0).tokens, alone(prompt, 30));
+  }
+  EXPECT_GT(model.waits, 0);
+  EXPECT_GT(chain_.drafts_right, 30);
+  EXPECT_GT(chain_.drafts_wrong, 3);
+  ASSERT_EQ(model.expected.size(), 6U);
+  EXPECT_EQ(model.expected[4].first.seed, 4U);
+  EXPECT_EQ(model.expected[4].second, 2U);
+  generator_.reset();
+  EXPECT_EQ(model.opened, 0) << "it hears of every end";
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

@@ -208,12 +208,13 @@ class FixedDrafts final : public spec::DraftSource {
   spec::Draft propose(spec::LineId, std::span<const std::int64_t>, std::span<const std::int64_t>,
                       const spec::DraftRoom& room) override {
     last_room = room;
-    return {tokens, 3};
+    return {tokens, 3, is_coming};
   }
   void observe(spec::LineId, const spec::DraftOutcome& outcome) override { last = outcome; }
   void finish(spec::LineId, std::span<const std::int64_t>) override {}
 
   Tokens tokens;
+  bool is_coming = false;
   spec::DraftRoom last_room;
   spec::DraftOutcome last;
 };
@@ -241,6 +242,27 @@ TEST(SchedulerTest, DraftsAreTakenAsFarAsTheyAreRightThenCut) {
   EXPECT_EQ(next.sequences[0].past_tokens, 5U);
   EXPECT_EQ(next.sequences[0].truncate_to, 5U);
   EXPECT_EQ(next.sequences[0].tokens, (std::vector<TokenInput>{std::int64_t{50}}));
+}
+
+TEST(SchedulerTest, ALineWhoseDraftsAreComingIsLeftOutUntilThen) {
+  FixedDrafts drafts;
+  Scheduler scheduler(small(), &drafts);
+  ASSERT_TRUE(scheduler.submit(request(1, 3, 20)));
+  must_commit(scheduler, must_plan(scheduler), {40});
+  drafts.is_coming = true;
+  EXPECT_FALSE(scheduler.plan(TimePoint()));
+  EXPECT_FALSE(scheduler.is_idle());
+  ASSERT_TRUE(scheduler.submit(request(2, 3, 20)));
+  const StepPlan others = must_plan(scheduler);
+  ASSERT_EQ(others.sequences.size(), 1U);
+  EXPECT_EQ(others.sequences[0].key.request, RequestId(2)) << "nobody else waits";
+  must_commit(scheduler, others, {50});
+  drafts.is_coming = false;
+  drafts.tokens = {41};
+  const StepPlan step = must_plan(scheduler);
+  ASSERT_EQ(step.sequences.size(), 2U);
+  EXPECT_EQ(step.sequences[0].drafts, 1U);
+  EXPECT_TRUE(scheduler.check());
 }
 
 using Samples = std::vector<RowSample>;

@@ -140,6 +140,7 @@ void StepPlanner::decode(Sequence& sequence, std::uint32_t left) {
   spec::Draft draft;
   // After a reference nothing can be guessed.
   if (!is_ahead || inputs.empty()) draft = propose(sequence, room);
+  if (draft.is_coming) return;
   if (!draft.tokens.empty() &&
       !make_room(sequence, given + static_cast<std::uint32_t>(draft.tokens.size()), false)) {
     draft.tokens.clear();

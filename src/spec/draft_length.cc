@@ -16,7 +16,8 @@ double plain_step_us(const DraftRoom& room, const StepCost& cost) {
 }
 
 double extra_us(std::uint32_t drafts, const DraftRoom& room, const StepCost& cost) {
-  return cost.us(room.other_rows + 1.0 + drafts) - plain_step_us(room, cost);
+  return cost.us(room.other_rows + 1.0 + drafts) + drafts * cost.draft_us -
+         plain_step_us(room, cost);
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ std::uint32_t best_draft_length(double acceptance, const DraftRoom& room, const 
   std::uint32_t best = 0;
   for (std::uint32_t drafts = 1; drafts <= std::min(options.most, room.most); ++drafts) {
     const double rate = (room.other_tokens + expected_tokens(acceptance, drafts)) /
-                        cost.us(room.other_rows + 1.0 + drafts);
+                        (cost.us(room.other_rows + 1.0 + drafts) + drafts * cost.draft_us);
     if (rate <= best_rate) continue;
     best_rate = rate;
     best = drafts;

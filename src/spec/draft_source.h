@@ -18,6 +18,9 @@ struct Draft {
   std::vector<std::int64_t> tokens;
   std::uint32_t match =
       0;  ///< how sure the source is (tokens of context that agreed); it gets it back
+  /// There are none yet, but soon: the line is worth leaving out of a step until then. Whoever
+  /// drives the scheduler hears of it from the source and plans again.
+  bool is_coming = false;
 };
 
 /// What a step has room for, and what else is in it.

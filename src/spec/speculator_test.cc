@@ -124,5 +124,82 @@ TEST(SpeculatorTest, IsBoundedAndForgets) {
   speculator.finish(LineId(1234), text);
 }
 
+/// Knows the texts; after a question for more than it has, it has it at the next one.
+class ScriptedModel final : public DraftModel {
+ public:
+  explicit ScriptedModel(Tokens text) : text_(std::move(text)) {}
+  void expect(const sampling::SamplingSpec&, std::uint32_t) override {}
+  void open(LineId line) override { open_.push_back(line); }
+  Guess guess(LineId, std::span<const std::int64_t> known, std::span<const std::int64_t> assumed,
+              const GuessSize& size) override {
+    ++questions;
+    ahead = size.ahead;
+    if (is_slow && ++waits_ % 2 == 1) return {{}, true};
+    const std::size_t at = std::min(known.size() + assumed.size(), text_.size());
+    const std::size_t count = std::min<std::size_t>(size.count, text_.size() - at);
+    const auto first = text_.begin() + static_cast<std::ptrdiff_t>(at);
+    return {{first, first + static_cast<std::ptrdiff_t>(count)}, false};
+  }
+  void finish(LineId line) override { std::erase(open_, line); }
+  double guess_us() const override { return us; }
+  void set_listener(std::function<void()>) override {}
+
+  std::size_t open_lines() const { return open_.size(); }
+  int questions = 0;
+  std::uint32_t ahead = 0;
+  bool is_slow = false;
+  double us = 1000;
+
+ private:
+  Tokens text_;
+  std::vector<LineId> open_;
+  int waits_ = 0;
+};
+
+TEST(SpeculatorTest, AModelGuessesWhereNothingCanBeLookedUp) {
+  const Tokens text = random_text(4, 400, 5000);
+  ScriptedModel model(text);
+  Speculator speculator({}, &model);
+  speculator.set_cost(kSmall);
+  speculator.open(LineId(1), "");
+  EXPECT_EQ(model.open_lines(), 1U);
+  const Writing run = write(speculator, LineId(1), text, 100);
+  EXPECT_LT(run.steps, 100) << "300 tokens";
+  EXPECT_GT(model.ahead, 0U) << "it is right: it may go on";
+  speculator.finish(LineId(1), text);
+  EXPECT_EQ(model.open_lines(), 0U);
+}
+
+TEST(SpeculatorTest, AModelThatIsSlowOrWrongIsHardlyAsked) {
+  const Tokens text = random_text(5, 1300, 5000);
+  for (const bool is_wrong : {false, true}) {
+    ScriptedModel model(is_wrong ? random_text(6, 1300, 5000) : text);
+    if (!is_wrong) model.us = 2 * kSmall.us(1);
+    Speculator speculator({}, &model);
+    speculator.set_cost(kSmall);
+    speculator.open(LineId(1), "");
+    const Writing run = write(speculator, LineId(1), text, 100);
+    // A wrong one's time is lost, too.
+    const double lost = run.us + run.proposed * model.us;
+    EXPECT_LE(lost, 1200 * kSmall.us(1) / 0.97) << is_wrong;
+    EXPECT_EQ(model.questions > 0, is_wrong);
+  }
+}
+
+TEST(SpeculatorTest, GuessesThatAreComingAreSaidToBe) {
+  const Tokens text = random_text(7, 50, 5000);
+  ScriptedModel model(text);
+  model.is_slow = true;
+  Speculator speculator({}, &model);
+  speculator.open(LineId(1), "");
+  const auto known = std::span(text).first(20);
+  const Draft coming = speculator.propose(LineId(1), known, {}, {8, 0, 0});
+  EXPECT_TRUE(coming.is_coming);
+  EXPECT_TRUE(coming.tokens.empty());
+  const Draft come = speculator.propose(LineId(1), known, {}, {8, 0, 0});
+  EXPECT_FALSE(come.is_coming);
+  EXPECT_EQ(come.tokens, Tokens(text.begin() + 20, text.begin() + 28));
+}
+
 }  // namespace
 }  // namespace paceline::spec

@@ -14,7 +14,8 @@ struct StepCost {
     double us = 0;
   };
   std::vector<Point> points;
-  double hop_us = 0;  ///< what every step takes whatever its rows: links and dispatch
+  double hop_us = 0;    ///< what every step takes whatever its rows: links and dispatch
+  double draft_us = 0;  ///< what each draft takes before its row: a draft model's time
 
   /// Compute and hops; 1 where nothing is known, so that ratios stay defined.
   double us(double rows) const;
