@@ -42,7 +42,7 @@ class Target:
             return False
         if self.value != self.value:
             return False
-        return self.value >= self.bound if self.at_least else self.value <= self.bound
+        return bool(self.value >= self.bound if self.at_least else self.value <= self.bound)  # NumPy's too
 
 
 def paired_ratio(values: list[float], peers: list[float], seed: int = 1) -> Ratio:
