@@ -43,9 +43,10 @@ void show(const CompileFlags& flags, const compiler::CompileReport& report,
   const std::string tested =
       report.self_test.whole_checked
           ? "the whole chain equals the model bit for bit"
-          : fmt::format("{} windows in {} forms equal the model bit for bit, {} left out for memory",
-                        report.self_test.windows_checked, report.self_test.window_forms,
-                        report.self_test.windows_skipped);
+          : fmt::format(
+                "{} windows in {} forms equal the model bit for bit, {} left out for memory",
+                report.self_test.windows_checked, report.self_test.window_forms,
+                report.self_test.windows_skipped);
   if (flags.json) {
     const nlohmann::json json = {{"package", flags.package},
                                  {"digest", manifest.digest},

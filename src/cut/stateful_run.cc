@@ -149,8 +149,8 @@ ov::AnyMap exact_properties(std::uint32_t threads) {
           ov::hint::execution_mode(ov::hint::ExecutionMode::ACCURACY),
           ov::num_streams(1),
           ov::inference_num_threads(static_cast<std::int32_t>(threads)),
-          // The plugin's cache of kernels outlives the model and keeps some of its weights: 13 MB of
-          // each layer of an 8B would stay.
+          // The plugin's cache of kernels outlives the model and keeps some of its weights: 13 MB
+          // of each layer of an 8B would stay.
           {"CPU_RUNTIME_CACHE_CAPACITY", 0}};
 }
 
