@@ -128,12 +128,10 @@ void LoadFlags::add_to(CLI::App& command) {
   command.add_option("--requests", requests, "Requests in all")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command
-      .add_option("--duration", duration_s, "Send requests for so many seconds, however many")
+  command.add_option("--duration", duration_s, "Send requests for so many seconds, however many")
       ->check(CLI::NonNegativeNumber);
   auto* at_once =
-      command
-          .add_option("--concurrency", concurrency, "Requests at once: one ends, one comes")
+      command.add_option("--concurrency", concurrency, "Requests at once: one ends, one comes")
           ->check(CLI::Range(1U, kMostConcurrency))
           ->capture_default_str();
   command.add_option("--rate", rate, "Requests per second instead, at random times")

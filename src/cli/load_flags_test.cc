@@ -65,7 +65,8 @@ TEST(LoadLineTest, EachPromptIsAskedOnceUnlessSaidOtherwise) {
 
 TEST(LoadLineTest, RefusalsNameTheMember) {
   EXPECT_THAT(refusal(R"({"request": 3})"), HasSubstr("request"));
-  EXPECT_THAT(refusal(R"({"request": 3})"), HasSubstr("expected one of concurrency, output_tokens"));
+  EXPECT_THAT(refusal(R"({"request": 3})"),
+              HasSubstr("expected one of concurrency, output_tokens"));
   EXPECT_THAT(refusal(R"({"requests": 0})"), HasSubstr("requests: 0"));
   EXPECT_THAT(refusal(R"({"requests": -1})"), HasSubstr("requests: -1"));
   EXPECT_THAT(refusal(R"({"concurrency": 4097})"), HasSubstr("concurrency: 4097"));

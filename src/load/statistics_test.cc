@@ -95,7 +95,8 @@ TEST(StatisticsTest, TheSteadyRateIsThatWhileAllDecode) {
 
 TEST(StatisticsTest, TokensThatComeAtOnceCountWithTheStepThatMadeThem) {
   RequestRecord record;
-  for (const int ms : {100, 100, 100, 200, 200, 300}) record.token_times.push_back(milliseconds(ms));
+  for (const int ms : {100, 100, 100, 200, 200, 300})
+    record.token_times.push_back(milliseconds(ms));
   EXPECT_NEAR(steady_tokens_per_second(std::vector{record}), 3 / 0.2, 1e-9);
 }
 
