@@ -5,7 +5,8 @@ The coordinator and stage 0 are on the first core; `paceline relay` delays all t
 token takes one round trip and what the stages compute. Layers are divided by measured times. Parts:
 
 delays       one stream, plain, at each delay; beside it what round trip and compute leave
-speculation  one stream at 50 ms with and without drafts: text with much repetition, and free text
+speculation  one stream at 50 ms with and without drafts: text with much repetition, and free text; free text with the
+             model as its own draft
 streams      SmolLM2, many streams at 50 ms: of min(its own 0 ms rate, N / (round trip + a step's compute))
 billion      random weights in a 1B configuration: 64 streams of their 0 ms rate, 32 of the best number of groups
              G: max N / max(G T(N/G) / 2, T(N/G) + round trip), T being a step of one process on one core
@@ -28,6 +29,7 @@ BILLION_STREAMS = (32, 64)
 PLAIN = ("--speculation", "off")
 # Drafts go on while so many steps of them are under way.
 DRAFTS = ("--speculation", "auto", "--drafts-ahead", "2")
+OWN_DRAFTS = 8  # of a step, by the model itself: shows the mechanism
 
 Ratios = dict[str, judgement.Ratio]
 Answers = dict[str, list[dict]]
@@ -97,7 +99,9 @@ def delays(arguments) -> tuple[Ratios, dict[str, float]]:
 
 def speculation(arguments) -> tuple[Ratios, dict[str, float]]:
     texts = wan_texts.Texts()
-    chains = Chains(models.smollm2(), load_servers.Prompts(49152).take(1, 64), 32)
+    package = models.smollm2()
+    chains = Chains(package, load_servers.Prompts(49152).take(1, 64), 32)
+    own_draft = ("--draft", str(package), "--drafts", str(OWN_DRAFTS), "--drafts-ahead", "2")
 
     def cells() -> load_servers.Cells:
         # The same text twice would be foreseen from its first answer.
@@ -106,7 +110,8 @@ def speculation(arguments) -> tuple[Ratios, dict[str, float]]:
         for name, flags in {"plain": PLAIN, "drafts": DRAFTS}.items():
             chain = chains.at(SLOW_MS, flags)
             found[f"repetition.{name}"] = lambda chain=chain: chain.ask(repetitive, 96)
-            found[f"free.{name}"] = lambda chain=chain: chain.ask(free, 40, 1.0, seed)
+            found[f"free.{name}"] = lambda chain=chain: chain.ask(free, 64, 1.0, seed)
+        found["free.own draft"] = lambda: chains.at(SLOW_MS, own_draft).ask(free, 64, 1.0, seed)
         return found
 
     answers = load_servers.interleaved(cells, arguments.blocks, arguments.trial)
@@ -114,7 +119,8 @@ def speculation(arguments) -> tuple[Ratios, dict[str, float]]:
     table(f"one stream at {SLOW_MS} ms, SmolLM2", answers)
     ratios = {f"speculation.{text}": against(answers[f"{text}.drafts"], answers[f"{text}.plain"])
               for text in ("repetition", "free")}  # fmt: skip
-    return ratios, {"speculation.repetition": 4.0, "speculation.free": 0.97}
+    ratios["speculation.own_draft"] = against(answers["free.own draft"], answers["free.plain"])
+    return ratios, {"speculation.repetition": 4.0, "speculation.free": 0.97, "speculation.own_draft": 6.0}
 
 
 def best_of_groups(n: int, step_s: dict[int, float]) -> float:
