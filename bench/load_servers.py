@@ -1,8 +1,10 @@
 """Chains and peers that answer loads of many requests, and the turns in which they are asked."""
 
+import atexit
 import json
 import pathlib
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,6 +24,8 @@ PROPERTIES = {
 CONTEXT = 2048
 KV_MEMORY = "1GB"
 
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of atexit
+
 
 def pinned(core: int | None, command: list[str]) -> list[str]:
     return command if core is None else ["taskset", "-c", str(core), *command]
@@ -32,6 +36,7 @@ class Listening:
 
     def __init__(self, command: list[str]):
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        atexit.register(self.process.terminate)  # it would outlive a benchmark that ends early
         line = self.process.stdout.readline().strip()
         if not line.startswith("listening on "):
             sys.exit(f"{command}: no address")
