@@ -15,7 +15,7 @@ import load_servers
 import models
 
 PROMPT_TOKENS = 128
-TOKENS = 64
+TOKENS, TRIAL_TOKENS = 64, 16
 CONCURRENCY = (1, 4, 8, 16, 32)
 STAGES = (1, 2, 3)
 THREADS = {1: 2, 2: 1, 3: 1}
@@ -29,10 +29,11 @@ def cores(stages: int) -> list[None]:
 
 def measure(package, arguments) -> dict[str, list[dict]]:
     prompts = load_servers.Prompts(VOCABULARY)
+    tokens = TRIAL_TOKENS if arguments.trial else TOKENS
     peers = [load_servers.GenAi("genai", package, None, 2)]
     for stages in arguments.only or STAGES:
         split = load_servers.probed_split(
-            package, cores(stages), THREADS[stages], prompts.take(16, PROMPT_TOKENS), TOKENS)
+            package, cores(stages), THREADS[stages], prompts.take(16, PROMPT_TOKENS), tokens)
         peers.append(load_servers.Chain(f"chain{stages}", package, cores(stages), THREADS[stages], split))
 
     def cells() -> load_servers.Cells:
@@ -40,7 +41,7 @@ def measure(package, arguments) -> dict[str, list[dict]]:
         for n in CONCURRENCY:
             load = prompts.take(n, PROMPT_TOKENS)
             for peer in peers:
-                found[f"{peer.name}.{n}"] = lambda peer=peer, load=load: peer.ask(load, TOKENS)
+                found[f"{peer.name}.{n}"] = lambda peer=peer, load=load: peer.ask(load, tokens)
         return found
 
     answers = load_servers.interleaved(cells, arguments.blocks, arguments.trial)
@@ -76,7 +77,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=judgement.MINIMUM_BLOCKS)
     parser.add_argument("--only", type=int, choices=STAGES, action="append", help="chains of so many processes")
     parser.add_argument("--trial", action="store_true",
-                        help="two blocks, without waiting for idle cores: to try the benchmark itself")
+                        help="two short blocks, without waiting for idle cores: to try the benchmark itself")
     arguments = parser.parse_args()
     if arguments.trial:
         arguments.blocks = 2

@@ -158,10 +158,10 @@ Cells = dict[str, Callable[[], dict]]
 
 
 def interleaved(cells: Callable[[], Cells], blocks: int, trial: bool) -> dict[str, list[dict]]:
-    """Each block asks every cell of cells() once, in a rotating order; the first block only warms up."""
+    """Each block asks every cell of cells() once, in a rotating order; a first block warms up, unless it is a trial."""
     answers: dict[str, list[dict]] = {}
     noisy = 0
-    for block in range(-1, blocks):
+    for block in range(0 if trial else -1, blocks):
         named = list(cells().items())
         shift = block % len(named)
         for name, ask in named[shift:] + named[:shift]:

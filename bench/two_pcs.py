@@ -20,7 +20,7 @@ import models
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 VOCABULARY = 49152
-DECODE = (16, 64)  # tokens in and out: nearly all is decode
+DECODE_IN, DECODE_OUT, TRIAL_OUT = 16, 64, 24  # tokens: nearly all is decode
 BATCHES = (8, 16, 32)
 BATCH_BOUND = 0.95
 PREFILL = (8, 512, 16)
@@ -36,6 +36,7 @@ class Bench:
     def __init__(self, arguments):
         self.package = models.smollm2()
         self.arguments = arguments
+        self.out = TRIAL_OUT if arguments.trial else DECODE_OUT
         self.prompts = load_servers.Prompts(VOCABULARY)
         self.genai = load_servers.GenAi("genai", self.package, CORES[0])
         self.chains: dict[tuple[int, ...], load_servers.Chain] = {}
@@ -82,13 +83,13 @@ def show(name: str, found: judgement.Ratio) -> None:
 
 
 def streams(bench: Bench) -> tuple[Ratios, dict[str, float]]:
-    chain = bench.chain(bench.prompts.take(2, DECODE[0]), DECODE[1])
+    chain = bench.chain(bench.prompts.take(2, DECODE_IN), bench.out)
 
     def cells() -> load_servers.Cells:
-        one, two = bench.prompts.take(1, DECODE[0]), bench.prompts.take(2, DECODE[0])
-        return {"genai.1": lambda: bench.genai.ask(one, DECODE[1]),
-                "two.1": lambda: chain.ask(one, DECODE[1]),
-                "two.2": lambda: chain.ask(two, DECODE[1])}  # fmt: skip
+        one, two = bench.prompts.take(1, DECODE_IN), bench.prompts.take(2, DECODE_IN)
+        return {"genai.1": lambda: bench.genai.ask(one, bench.out),
+                "two.1": lambda: chain.ask(one, bench.out),
+                "two.2": lambda: chain.ask(two, bench.out)}  # fmt: skip
 
     answers = bench.run(cells)
     table("one stream and two", answers)
@@ -106,16 +107,16 @@ def of_bound(answers: dict[str, list[dict]], n: int) -> tuple[judgement.Ratio, j
 
 
 def batches(bench: Bench) -> tuple[Ratios, dict[str, float]]:
-    chains = {n: bench.chain(bench.prompts.take(n, DECODE[0]), DECODE[1]) for n in BATCHES}
+    chains = {n: bench.chain(bench.prompts.take(n, DECODE_IN), bench.out) for n in BATCHES}
 
     def cells() -> load_servers.Cells:
         found = {}
         for n in (BATCHES[0] // 2, *BATCHES):
-            load = bench.prompts.take(n, DECODE[0])
-            found[f"one.{n}"] = lambda load=load: bench.one().ask(load, DECODE[1])
+            load = bench.prompts.take(n, DECODE_IN)
+            found[f"one.{n}"] = lambda load=load: bench.one().ask(load, bench.out)
             if n in BATCHES:
-                found[f"genai.{n}"] = lambda load=load: bench.genai.ask(load, DECODE[1])
-                found[f"two.{n}"] = lambda load=load, chain=chains[n]: chain.ask(load, DECODE[1])
+                found[f"genai.{n}"] = lambda load=load: bench.genai.ask(load, bench.out)
+                found[f"two.{n}"] = lambda load=load, chain=chains[n]: chain.ask(load, bench.out)
         return found
 
     answers = bench.run(cells)
@@ -136,17 +137,17 @@ def prefill(bench: Bench) -> tuple[Ratios, dict[str, float]]:
         return bench.prompts.take(4, 512) + bench.prompts.take(12, 32)
 
     heavy_chain = bench.chain(bench.prompts.take(count, tokens_in), tokens_out)
-    mixed_chain = bench.chain(mixed(), DECODE[1])
+    mixed_chain = bench.chain(mixed(), bench.out)
 
     def cells() -> load_servers.Cells:
         heavy, both = bench.prompts.take(count, tokens_in), mixed()
         return {"genai.prefill": lambda: bench.genai.ask(heavy, tokens_out),
                 "two.prefill": lambda: heavy_chain.ask(heavy, tokens_out),
-                "genai.mixed": lambda: bench.genai.ask(both, DECODE[1]),
-                "two.mixed": lambda: mixed_chain.ask(both, DECODE[1])}  # fmt: skip
+                "genai.mixed": lambda: bench.genai.ask(both, bench.out),
+                "two.mixed": lambda: mixed_chain.ask(both, bench.out)}  # fmt: skip
 
     answers = bench.run(cells)
-    table(f"{count} at once, {tokens_in} in, {tokens_out} out; mixed: 4 of 512 in and 12 of 32 in, {DECODE[1]} out", answers)
+    table(f"{count} at once, {tokens_in} in, {tokens_out} out; mixed: 4 of 512 in and 12 of 32 in, {bench.out} out", answers)
     return {name: ratio(answers[f"two.{name}"], answers[f"genai.{name}"], "rate")
             for name in ("prefill", "mixed")}, {"prefill": PREFILL_BOUND}  # fmt: skip
 
@@ -159,7 +160,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=judgement.MINIMUM_BLOCKS)
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--trial", action="store_true",
-                        help="two blocks, without waiting for idle cores: to try the benchmark itself")
+                        help="two short blocks, without waiting for idle cores: to try the benchmark itself")
     arguments = parser.parse_args()
     if arguments.trial:
         arguments.blocks = 2

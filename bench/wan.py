@@ -131,15 +131,16 @@ def best_of_groups(n: int, step_s: dict[int, float]) -> float:
 
 def streams(arguments) -> tuple[Ratios, dict[str, float]]:
     prompts = load_servers.Prompts(49152)
-    chains = Chains(models.smollm2(), prompts.take(32, 16), 64)
+    chains = Chains(models.smollm2(), prompts.take(32, 16), 32)
+    tokens = 16 if arguments.trial else 48
 
     def cells() -> load_servers.Cells:
         found = {}
         for n in SMALL_STREAMS:
             load = prompts.take(n, 16)
             for ms in (0, SLOW_MS):
-                found[f"{n} at {ms} ms"] = lambda ms=ms, load=load: chains.at(ms).ask(load, 48)
-            found[f"{n}, one process"] = lambda load=load: chains.one().ask(load, 48)
+                found[f"{n} at {ms} ms"] = lambda ms=ms, load=load: chains.at(ms).ask(load, tokens)
+            found[f"{n}, one process"] = lambda load=load: chains.one().ask(load, tokens)
         return found
 
     answers = load_servers.interleaved(cells, arguments.blocks, arguments.trial)
@@ -189,7 +190,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=judgement.MINIMUM_BLOCKS)
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--trial", action="store_true",
-                        help="two blocks, without waiting for idle cores: to try the benchmark itself")
+                        help="two short blocks, without waiting for idle cores: to try the benchmark itself")
     arguments = parser.parse_args()
     if arguments.trial:
         arguments.blocks = 2
