@@ -27,9 +27,8 @@ def cores(stages: int) -> list[None]:
     return [None] * stages  # the system's choice, of the two
 
 
-def measure(package, arguments) -> dict[str, list[dict]]:
+def measure(package, tokens: int, arguments) -> dict[str, list[dict]]:
     prompts = load_servers.Prompts(VOCABULARY)
-    tokens = TRIAL_TOKENS if arguments.trial else TOKENS
     peers = [load_servers.GenAi("genai", package, None, 2)]
     for stages in arguments.only or STAGES:
         split = load_servers.probed_split(
@@ -59,17 +58,17 @@ def ratios_of(answers: dict[str, list[dict]]) -> dict[str, judgement.Ratio]:
     }  # fmt: skip
 
 
-def table(answers: dict[str, list[dict]], ratios: dict[str, judgement.Ratio]) -> None:
-    print(f"\nSmolLM2, {PROMPT_TOKENS} in, {TOKENS} out, on {len(os.sched_getaffinity(0))} cores")
+def table(tokens: int, answers: dict[str, list[dict]], ratios: dict[str, judgement.Ratio]) -> None:
+    print(f"\nSmolLM2, {PROMPT_TOKENS} in, {tokens} out, on {len(os.sched_getaffinity(0))} cores")
     print(f"{'':12} {'tokens/s (range)':>26} {'of genai [95 %]':>22} {'steady tokens/s':>26} {'TTFT ms':>9}"
-          "  resident MiB, use of stages")
+          "  resident MiB, rows of a step, use of stages")
     for name, own in answers.items():
         ratio = ratios.get(name)
         shown = f"{ratio.median:.3f} [{ratio.low:.3f}-{ratio.high:.3f}]" if ratio else ""
         use = ", ".join(f"{share:.2f}" for share in own[-1].get("use", []))
         print(f"{name:12} {load_servers.spread(own, 'rate'):>26} {shown:>22} "
               f"{load_servers.spread(own, 'steady'):>26} {load_servers.median(own, 'ttft_ms'):9.0f}  "
-              f"{load_servers.mebibytes(own[-1]['resident'])}  {use}")
+              f"{load_servers.mebibytes(own[-1]['resident'])}  {own[-1].get('step_tokens', '')}  {use}")
 
 
 def main() -> None:
@@ -82,9 +81,10 @@ def main() -> None:
     if arguments.trial:
         arguments.blocks = 2
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:2]))  # children inherit it
-    answers = measure(models.smollm2(), arguments)
+    tokens = TRIAL_TOKENS if arguments.trial else TOKENS
+    answers = measure(models.smollm2(), tokens, arguments)
     ratios = ratios_of(answers)
-    table(answers, ratios)
+    table(tokens, answers, ratios)
     targets = [
         judgement.Target(f"chain{stages}.{n}", ratios[f"chain{stages}.{n}"].median, bound, blocks=arguments.blocks)
         for (stages, n), bound in BOUNDS.items() if f"chain{stages}.{n}" in ratios

@@ -23,6 +23,7 @@ PROPERTIES = {
 }
 CONTEXT = 2048
 KV_MEMORY = "1GB"
+PLAIN = ("--speculation", "off")  # as the peer
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of atexit
 
@@ -65,7 +66,7 @@ class Chain(Server):
     """
 
     def __init__(self, name: str, package: pathlib.Path, cores: list[int | None], threads: int = 1,
-                 split: list[int] | None = None, delay_ms: int | None = None, flags: tuple[str, ...] = ()):
+                 split: list[int] | None = None, delay_ms: int | None = None, flags: tuple[str, ...] = PLAIN):
         self.helpers = []
         addresses = []
         for stage, core in enumerate(cores):
@@ -96,6 +97,7 @@ class Chain(Server):
             "use": result["stage_use"],
             "layers": [stage["layers"][1] - stage["layers"][0] for stage in stages],
             "groups": result["groups"],
+            "step_tokens": result["step_tokens"],
             "resident": [stage["resident_bytes"] for stage in stages],
             "drafts": [result["accepted_drafts"], result["drafted_tokens"]],
         }

@@ -69,13 +69,13 @@ def ratio(own: list[dict], peer: list[dict], key: str) -> judgement.Ratio:
 
 def table(title: str, answers: dict[str, list[dict]]) -> None:
     print(f"\n{title}")
-    print(f"{'':20} {'tokens/s (range)':>26} {'in decode (range)':>26} {'TTFT ms':>9}  layers, groups, use, resident MiB")
+    print(f"{'':20} {'tokens/s (range)':>26} {'in decode (range)':>26} {'TTFT ms':>9}  layers, groups, rows of a step, use, resident MiB")
     for name, own in answers.items():
         last = own[-1]
         use = ", ".join(f"{share:.2f}" for share in last.get("use", []))
         print(f"{name:20} {load_servers.spread(own, 'rate'):>26} {load_servers.spread(own, 'steady'):>26} "
               f"{load_servers.median(own, 'ttft_ms'):9.0f}  {'+'.join(map(str, last.get('layers', [])))}  "
-              f"{last.get('groups', '')}  {use}  {load_servers.mebibytes(last['resident'])}")
+              f"{last.get('groups', '')}  {last.get('step_tokens', '')}  {use}  {load_servers.mebibytes(last['resident'])}")
 
 
 def show(name: str, found: judgement.Ratio) -> None:

@@ -26,7 +26,7 @@ SLOW_MS = 50
 ROUND_TRIP_S = 2 * SLOW_MS / 1e3
 SMALL_STREAMS = (8, 32, 64)
 BILLION_STREAMS = (32, 64)
-PLAIN = ("--speculation", "off")
+PLAIN = load_servers.PLAIN
 # Drafts go on while so many steps of them are under way.
 DRAFTS = ("--speculation", "auto", "--drafts-ahead", "2")
 OWN_DRAFTS = 8  # of a step, by the model itself: shows the mechanism
