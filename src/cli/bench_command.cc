@@ -1,5 +1,6 @@
 // paceline bench: a load on a chain, measured.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
@@ -12,6 +13,8 @@
 #include "cli/chain_flags.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/line_reader.h"
+#include "cli/load_flags.h"
 #include "cli/report.h"
 #include "load/load_plan.h"
 #include "system/files.h"
@@ -23,21 +26,11 @@ constexpr std::uint64_t kMaxFileBytes = 256ULL << 20;
 
 struct BenchFlags {
   ChainFlags chain;
-  std::uint64_t requests = 32;
-  double duration_s = 0;
-  std::uint32_t concurrency = 8;
-  double rate = 0;
-  std::string prompt_tokens = "128";
-  std::string output_tokens = "64";
-  std::uint32_t shared_prefix = 0;
-  std::string file;
-  double cancel_rate = 0;
-  double temperature = 0;
-  bool stops_at_eos = false;
-  std::uint64_t seed = 0;
+  LoadFlags load;
   load::Targets targets;
   bool json = false;
   std::string html;
+  std::string loads;  ///< "-": lines of standard input override the load
 };
 
 /// A line's prompt: {"prompt": "text"}, {"prompt_ids": [...]}, or the same without the object.
@@ -64,9 +57,10 @@ Result<std::vector<std::int64_t>> prompt_of(ChainSession& session, const nlohman
   return fail(ErrorCode::kInvalidArgument, "expected a prompt: a text, or an array of token ids");
 }
 
-Result<std::vector<std::vector<std::int64_t>>> read_prompts(ChainSession& session,
-                                                            const std::string& file) {
-  std::vector<std::vector<std::int64_t>> prompts;
+using Prompts = std::vector<std::vector<std::int64_t>>;
+
+Result<Prompts> read_prompts(ChainSession& session, const std::string& file) {
+  Prompts prompts;
   if (file.empty()) return prompts;
   PACELINE_ASSIGN_OR_RETURN(const auto content, system::read_text_file(file, kMaxFileBytes));
   std::istringstream lines(content);
@@ -82,20 +76,17 @@ Result<std::vector<std::vector<std::int64_t>>> read_prompts(ChainSession& sessio
   return prompts;
 }
 
-Result<load::LoadSpec> load_spec(const BenchFlags& flags) {
-  load::LoadSpec spec;
-  spec.requests = flags.duration_s > 0 ? 0 : flags.requests;
-  spec.rate = flags.rate;
-  auto prompt = load::parse_range(flags.prompt_tokens);
-  if (!prompt) return fail(prompt.error().with_context("--prompt-tokens"));
-  auto output = load::parse_range(flags.output_tokens);
-  if (!output) return fail(output.error().with_context("--output-tokens"));
-  spec.prompt_tokens = *prompt;
-  spec.output_tokens = *output;
-  spec.shared_prefix_tokens = flags.shared_prefix;
-  spec.cancel_rate = flags.cancel_rate;
-  spec.seed = flags.seed;
-  return spec;
+Result<Prompts> prompts_of(ChainSession& session, const LoadLine& load) {
+  if (load.prompts.empty()) return read_prompts(session, load.flags.file);
+  Prompts prompts;
+  for (const nlohmann::json& line : load.prompts) {
+    auto prompt = prompt_of(session, line);
+    if (!prompt) {
+      return fail(prompt.error().with_context(fmt::format("prompts[{}]", prompts.size())));
+    }
+    prompts.push_back(*std::move(prompt));
+  }
+  return prompts;
 }
 
 Result<std::uint64_t> resident_bytes(ChainSession& session) {
@@ -105,34 +96,42 @@ Result<std::uint64_t> resident_bytes(ChainSession& session) {
   return bytes;
 }
 
-std::string title_of(ChainSession& session, const BenchFlags& flags) {
+std::string title_of(ChainSession& session, const ChainFlags& chain, const LoadLine& load) {
+  const LoadFlags& flags = load.flags;
   const std::string arrivals = flags.rate > 0 ? fmt::format("{:g} requests/s", flags.rate)
                                               : fmt::format("{} at once", flags.concurrency);
-  const std::string prompts = flags.file.empty() ? flags.prompt_tokens + " tokens" : flags.file;
+  const std::string prompts = !load.prompts.empty() ? "given"
+                              : flags.file.empty()  ? flags.prompt_tokens + " tokens"
+                                                    : flags.file;
   return fmt::format("{}: {} stages, {}; {}, prompts {}, answers {} tokens, seed {}",
-                     session.manifest().model.name, session.chain().stages().size(),
-                     flags.chain.profile, arrivals, prompts, flags.output_tokens, flags.seed);
+                     session.manifest().model.name, session.chain().stages().size(), chain.profile,
+                     arrivals, prompts, flags.output_tokens, flags.seed);
 }
 
-Result<BenchReport> measure(ChainSession& session, const BenchFlags& flags, load::LoadSpec spec) {
-  spec.vocabulary = static_cast<std::uint32_t>(session.manifest().vocabulary_size);
-  PACELINE_RETURN_IF_ERROR(load::check(spec));
-  PACELINE_ASSIGN_OR_RETURN(auto prompts, read_prompts(session, flags.file));
-  load::LoadPlan plan(spec, std::move(prompts));
+BenchOptions options_of(ChainSession& session, const LoadFlags& flags) {
   BenchOptions options;
   options.concurrency = flags.concurrency;
   options.duration =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.duration_s));
   options.request.ignore_eos = !flags.stops_at_eos;
   options.request.sampling.temperature = flags.temperature;
+  options.resident_bytes = [&session] { return resident_bytes(session); };
+  return options;
+}
+
+Result<BenchReport> measure(ChainSession& session, const BenchFlags& flags, const LoadLine& load) {
+  PACELINE_ASSIGN_OR_RETURN(load::LoadSpec spec, load.flags.spec());
+  spec.vocabulary = static_cast<std::uint32_t>(session.manifest().vocabulary_size);
+  PACELINE_RETURN_IF_ERROR(load::check(spec));
+  PACELINE_ASSIGN_OR_RETURN(auto prompts, prompts_of(session, load));
+  load::LoadPlan plan(spec, std::move(prompts));
   BenchReport report;
-  report.title = title_of(session, flags);
+  report.title = title_of(session, flags.chain, load);
   report.targets = flags.targets;
   report.kv_blocks = session.chain().plan().kv_blocks;
   PACELINE_ASSIGN_OR_RETURN(report.resident_before, resident_bytes(session));
-  options.resident_bytes = [&session] { return resident_bytes(session); };
   const SteadyClock clock;
-  BenchRunner runner(session.generator(), clock, std::move(options));
+  BenchRunner runner(session.generator(), clock, options_of(session, load.flags));
   PACELINE_ASSIGN_OR_RETURN(report.result, runner.run(plan, interrupt_flag()));
   PACELINE_ASSIGN_OR_RETURN(report.resident_after, resident_bytes(session));
   PACELINE_ASSIGN_OR_RETURN(report.chain, chain_json(session));
@@ -140,11 +139,32 @@ Result<BenchReport> measure(ChainSession& session, const BenchFlags& flags, load
   return report;
 }
 
+/// Each line as it comes, so that a program can measure something else between two of them.
+Status answer_loads(ChainSession& session, const BenchFlags& flags) {
+  LineReader lines(STDIN_FILENO, interrupt_flag());
+  std::size_t number = 0;
+  for (std::string line; lines.next(line);) {
+    ++number;
+    if (line.empty()) continue;
+    const auto context = [&](const Error& error) {
+      return fail(error.with_context(fmt::format("--loads, line {}", number)));
+    };
+    const auto load = parse_load_line(flags.load, line);
+    if (!load) return context(load.error());
+    const auto report = measure(session, flags, *load);
+    if (!report) return context(report.error());
+    fmt::print("{}\n", bench_json(*report).dump());
+    std::fflush(stdout);
+  }
+  return {};
+}
+
 Status bench(const BenchFlags& flags) {
   interrupt_flag();
-  PACELINE_ASSIGN_OR_RETURN(const load::LoadSpec spec, load_spec(flags));
+  PACELINE_RETURN_IF_ERROR(flags.load.spec());
   PACELINE_ASSIGN_OR_RETURN(const auto session, ChainSession::open(flags.chain));
-  PACELINE_ASSIGN_OR_RETURN(const BenchReport report, measure(*session, flags, spec));
+  if (!flags.loads.empty()) return answer_loads(*session, flags);
+  PACELINE_ASSIGN_OR_RETURN(const BenchReport report, measure(*session, flags, {flags.load, {}}));
   if (flags.json) {
     fmt::print("{}\n", bench_json(report).dump());
   } else {
@@ -154,50 +174,13 @@ Status bench(const BenchFlags& flags) {
   return system::write_file_atomically(flags.html, bench_html(report));
 }
 
-void add_load_flags(CLI::App& command, BenchFlags& flags) {
-  command.add_option("--requests", flags.requests, "Requests in all")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command
-      .add_option("--duration", flags.duration_s, "Send requests for so many seconds, however many")
-      ->check(CLI::NonNegativeNumber);
-  auto* concurrency =
-      command
-          .add_option("--concurrency", flags.concurrency, "Requests at once: one ends, one comes")
-          ->check(CLI::Range(1U, 4096U))
-          ->capture_default_str();
-  command.add_option("--rate", flags.rate, "Requests per second instead, at random times")
-      ->check(CLI::NonNegativeNumber)
-      ->excludes(concurrency);
-  command.add_option("--prompt-tokens", flags.prompt_tokens, "Length of prompts: N, or LEAST:MOST")
-      ->capture_default_str();
-  command.add_option("--output-tokens", flags.output_tokens, "Length of answers: N, or LEAST:MOST")
-      ->capture_default_str();
-  command.add_option("--shared-prefix", flags.shared_prefix,
-                     "Tokens that all synthetic prompts begin with");
-  command.add_option("--file", flags.file,
-                     "Prompts instead of synthetic ones, one per line: JSON texts, arrays of token "
-                     "ids, or objects with prompt or prompt_ids");
-  command
-      .add_option("--cancel-rate", flags.cancel_rate,
-                  "The share of requests that are cancelled, somewhere in their answers")
-      ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--temperature", flags.temperature, "0: the likeliest token")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command.add_flag("--stop-at-eos", flags.stops_at_eos,
-                   "Answers may end before their length, at the model's end token");
-  command.add_option("--seed", flags.seed, "Of lengths, times, prompts and sampling")
-      ->capture_default_str();
-}
-
 }  // namespace
 
 void add_bench_command(CLI::App& app, Status& done) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command = app.add_subcommand("bench", "Measure a chain under a load");
   flags->chain.add_to(*command);
-  add_load_flags(*command, *flags);
+  flags->load.add_to(*command);
   command
       ->add_option("--ttft-ms", flags->targets.ttft_ms,
                    "A good request has its first token within this")
@@ -207,7 +190,14 @@ void add_bench_command(CLI::App& app, Status& done) {
                    "A good request takes no longer per token after the first")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", flags->json, "One JSON object instead of the table");
-  command->add_option("--html", flags->html, "Write a page with plots to this file");
+  auto* html = command->add_option("--html", flags->html, "Write a page with plots to this file");
+  command
+      ->add_option("--loads", flags->loads,
+                   "-: each line of standard input is a load, answered by a line as of --json: an "
+                   "object with requests, concurrency, prompt_tokens, output_tokens, "
+                   "shared_prefix, seed, temperature or prompts instead of the flags'")
+      ->check(CLI::IsMember({"-"}))
+      ->excludes(html);
   command->callback([flags, &done] { done = bench(*flags); });
 }
 

@@ -163,6 +163,7 @@ nlohmann::json bench_json(const BenchReport& report) {
           {"prompt_tokens", summary.prompt_tokens},
           {"output_tokens_per_second", summary.output_tokens_per_second()},
           {"tokens_per_second", summary.tokens_per_second()},
+          {"steady_tokens_per_second", load::steady_tokens_per_second(report.result.records)},
           {"requests_per_second", summary.requests_per_second()},
           {"good", summary.good},
           {"goodput", summary.good_per_second()},

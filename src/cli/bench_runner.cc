@@ -47,6 +47,7 @@ class BenchRunner::Listener final : public coordinator::AnswerListener {
     if (record.output_tokens == 0) record.first_token = now;
     record.last_token = now;
     record.output_tokens += static_cast<std::uint32_t>(samples.size());
+    record.token_times.insert(record.token_times.end(), samples.size(), now);
     shared_->output_tokens += samples.size();
     if (!cancel_after_ || record.output_tokens < *cancel_after_) return;
     shared_->to_cancel.insert(number_);

@@ -62,6 +62,9 @@ TEST_F(BenchRunnerTest, EveryRequestIsAnsweredAndTimed) {
     EXPECT_LE(record.output_tokens, 9U);
     EXPECT_LE(record.arrival, record.first_token);
     EXPECT_LE(record.first_token, record.last_token);
+    ASSERT_EQ(record.token_times.size(), record.output_tokens);
+    EXPECT_EQ(record.token_times.front(), record.first_token);
+    EXPECT_EQ(record.token_times.back(), record.last_token);
     tokens += record.output_tokens;
   }
   EXPECT_EQ(result->samples.back().output_tokens, tokens);

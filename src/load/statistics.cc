@@ -88,4 +88,26 @@ Summary summarize(std::span<const RequestRecord> records, const Targets& targets
   return summary;
 }
 
+double steady_tokens_per_second(std::span<const RequestRecord> records) {
+  Duration begin = {};
+  Duration end = Duration::max();
+  for (const RequestRecord& record : records) {
+    if (record.outcome != Outcome::kDone || record.token_times.empty()) return 0;
+    begin = std::max(begin, record.token_times.front());
+    end = std::min(end, record.token_times.back());
+  }
+  double rate = 0;
+  for (const RequestRecord& record : records) {
+    const std::vector<Duration>& times = record.token_times;
+    const auto first = std::lower_bound(times.begin(), times.end(), begin);
+    const auto past = std::upper_bound(first, times.end(), end);
+    if (first == past || *first == *std::prev(past)) return 0;
+    // Several tokens may come at once; those at the begin were computed before it.
+    const auto later = std::upper_bound(first, past, *first);
+    rate += static_cast<double>(past - later) /
+            std::chrono::duration<double>(*std::prev(past) - *first).count();
+  }
+  return rate;
+}
+
 }  // namespace paceline::load

@@ -20,6 +20,7 @@ struct RequestRecord {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t reused_tokens = 0;
   std::uint32_t output_tokens = 0;
+  std::vector<Duration> token_times = {};  ///< of each; may be left out
 
   double ttft_ms() const;
   /// Per token after the first; 0 where there are none.
@@ -62,5 +63,10 @@ struct Summary {
   double tokens_per_second() const;  ///< prompts and answers
 };
 Summary summarize(std::span<const RequestRecord> records, const Targets& targets);
+
+/// Tokens per second while all of `records` decode: between the last one's first token and the
+/// first one's last token, summed over each request's own rate therein (by token_times), so that
+/// it makes no difference where in a step the time begins or ends. 0 where there is no such time.
+double steady_tokens_per_second(std::span<const RequestRecord> records);
 
 }  // namespace paceline::load

@@ -78,5 +78,37 @@ TEST(StatisticsTest, CancelledOnesCountAsWorkAndRefusedOnesAsNothing) {
   EXPECT_DOUBLE_EQ(summarize({}, {}).tokens_per_second(), 0);
 }
 
+/// Tokens every `gap` ms from `first` on.
+RequestRecord ticking(int first, int gap, int tokens) {
+  RequestRecord record;
+  for (int i = 0; i < tokens; ++i) record.token_times.push_back(milliseconds(first + gap * i));
+  return record;
+}
+
+TEST(StatisticsTest, TheSteadyRateIsThatWhileAllDecode) {
+  // Alone until 1000 ms at twice the speed; both until 3000 ms.
+  RequestRecord early = ticking(0, 50, 20);
+  for (int i = 0; i <= 20; ++i) early.token_times.push_back(milliseconds(1000 + 100 * i));
+  EXPECT_NEAR(steady_tokens_per_second(std::vector{early, ticking(1001, 100, 40)}), 20, 1e-9);
+  EXPECT_NEAR(steady_tokens_per_second(std::vector{ticking(7, 10, 3)}), 100, 1e-9);
+}
+
+TEST(StatisticsTest, TokensThatComeAtOnceCountWithTheStepThatMadeThem) {
+  RequestRecord record;
+  for (const int ms : {100, 100, 100, 200, 200, 300})
+    record.token_times.push_back(milliseconds(ms));
+  EXPECT_NEAR(steady_tokens_per_second(std::vector{record}), 3 / 0.2, 1e-9);
+}
+
+TEST(StatisticsTest, WithoutATimeInWhichAllDecodeThereIsNoSteadyRate) {
+  EXPECT_EQ(steady_tokens_per_second(std::vector{ticking(0, 10, 5), ticking(60, 10, 5)}), 0);
+  EXPECT_EQ(steady_tokens_per_second(std::vector{ticking(0, 10, 1)}), 0);
+  EXPECT_EQ(steady_tokens_per_second(std::vector<RequestRecord>{RequestRecord()}), 0);
+  EXPECT_EQ(steady_tokens_per_second({}), 0);
+  RequestRecord cancelled = ticking(0, 10, 5);
+  cancelled.outcome = Outcome::kCancelled;
+  EXPECT_EQ(steady_tokens_per_second(std::vector{ticking(0, 10, 5), cancelled}), 0);
+}
+
 }  // namespace
 }  // namespace paceline::load

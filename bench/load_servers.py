@@ -1,0 +1,193 @@
+"""Chains and peers that answer loads of many requests, and the turns in which they are asked."""
+
+import atexit
+import json
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+
+import layer_split
+import quiet
+from servers import PACELINE, Server
+
+# As profile fast sets them (src/engine/device_properties.cc); the group is the weights'.
+PROPERTIES = {
+    "INFERENCE_PRECISION_HINT": "bf16",
+    "KV_CACHE_PRECISION": "u8",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "32",
+    "KEY_CACHE_QUANT_MODE": "BY_TOKEN",
+}
+CONTEXT = 2048
+KV_MEMORY = "1GB"
+PLAIN = ("--speculation", "off")  # as the peer
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of atexit
+
+
+def pinned(core: int | None, command: list[str]) -> list[str]:
+    return command if core is None else ["taskset", "-c", str(core), *command]
+
+
+class Listening:
+    """A worker or a relay in the background, and its address."""
+
+    def __init__(self, command: list[str]):
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        atexit.register(self.process.terminate)  # it would outlive a benchmark that ends early
+        line = self.process.stdout.readline().strip()
+        if not line.startswith("listening on "):
+            sys.exit(f"{command}: no address")
+        self.address = line.removeprefix("listening on ")
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait(timeout=30)
+
+
+def worker(package: pathlib.Path, core: int | None, threads: int) -> Listening:
+    return Listening(pinned(core, [
+        str(PACELINE), "worker", "--listen", "127.0.0.1:0", "-p", str(package),
+        "--threads", str(threads), "--log-level", "error"]))  # fmt: skip
+
+
+def relay(address: str, delay_ms: int) -> Listening:
+    return Listening([str(PACELINE), "relay", "--to", address, "--delay-ms", str(delay_ms)])
+
+
+class Chain(Server):
+    """`paceline bench` that is asked one load after the other.
+
+    `cores`: one per stage, each of which is a worker pinned to it with `threads` threads; the coordinator
+    shares the first one's. `delay_ms`: of each direction, between that machine and each later stage.
+    """
+
+    def __init__(self, name: str, package: pathlib.Path, cores: list[int | None], threads: int = 1,
+                 split: list[int] | None = None, delay_ms: int | None = None, flags: tuple[str, ...] = PLAIN):
+        self.helpers = []
+        addresses = []
+        for stage, core in enumerate(cores):
+            self.helpers.append(worker(package, core, threads))
+            if stage > 0 and delay_ms is not None:
+                self.helpers.append(relay(self.helpers[-1].address, delay_ms))
+            addresses.append(self.helpers[-1].address)
+        command = [str(PACELINE), "bench", "-p", str(package), "--workers", ",".join(addresses),
+                   "--threads", str(threads), "--ctx", str(CONTEXT), "--kv-memory", KV_MEMORY,
+                   "--max-running", "128", "--loads", "-", *flags]  # fmt: skip
+        if split:
+            command += ["--split", ",".join(map(str, split))]
+        super().__init__(name, pinned(cores[0], command))
+
+    def ask(self, prompts: list, tokens: int, temperature: float = 0.0, seed: int = 0) -> dict:
+        result = self._exchange(json.dumps({
+            "prompts": prompts, "concurrency": len(prompts), "output_tokens": tokens,
+            "temperature": temperature, "seed": seed}))  # fmt: skip
+        if result["done"] != len(prompts) or result["reused_tokens"]:
+            sys.exit(f"{self.name}: {result['done']} of {len(prompts)} done, "
+                     f"{result['reused_tokens']} tokens of prompts not computed")  # fmt: skip
+        stages = result["chain"]["stages"]
+        return {
+            "rate": result["output_tokens_per_second"],
+            "steady": result["steady_tokens_per_second"],
+            "ttft_ms": result["ttft_ms"]["p50"],
+            "busy": [use * result["seconds"] for use in result["stage_use"]],
+            "use": result["stage_use"],
+            "layers": [stage["layers"][1] - stage["layers"][0] for stage in stages],
+            "groups": result["groups"],
+            "step_tokens": result["step_tokens"],
+            "resident": [stage["resident_bytes"] for stage in stages],
+            "drafts": [result["accepted_drafts"], result["drafted_tokens"]],
+        }
+
+    def close(self) -> None:
+        super().close()
+        for helper in reversed(self.helpers):
+            helper.close()
+
+
+class GenAi(Server):
+    """batching_peer.py."""
+
+    def __init__(self, name: str, package: pathlib.Path, core: int | None, threads: int = 1):
+        peer = str(pathlib.Path(__file__).with_name("batching_peer.py"))
+        pairs = [f"{key}={value}" for key, value in PROPERTIES.items()]
+        super().__init__(name, pinned(core, [sys.executable, peer, str(package), str(threads), *pairs]))
+        if self.process.stdout.readline().strip() != "ready":
+            sys.exit(f"{name} did not start")
+
+    def ask(self, prompts: list[list[int]], tokens: int) -> dict:
+        result = self._exchange(json.dumps({"prompts": prompts, "tokens": tokens}))
+        if result["tokens"] != tokens * len(prompts):
+            sys.exit(f"{self.name} gave {result['tokens']} tokens for {len(prompts)} times {tokens}")
+        return {
+            "rate": result["tokens"] / result["seconds"],
+            "steady": result["steady_tokens_per_second"],
+            "ttft_ms": statistics.median(result["ttft_ms"]),
+            "resident": [result["resident_bytes"]],
+        }
+
+
+class Prompts:
+    """Random prompts, no two alike, so that nothing of them is cached."""
+
+    def __init__(self, vocabulary: int, seed: int = 7):
+        self.generator = random.Random(seed)
+        self.vocabulary = vocabulary
+
+    def take(self, count: int, tokens: int) -> list[list[int]]:
+        return [[self.generator.randrange(1000, self.vocabulary) for _ in range(tokens)] for _ in range(count)]
+
+
+def probed_split(package: pathlib.Path, cores: list[int | None], threads: int, load: list, tokens: int) -> list[int]:
+    """Layers per stage by the times that `load` takes on a chain as the planner divides it; printed."""
+    if len(cores) == 1:
+        return []
+    probe = Chain("probe", package, cores, threads)
+    probe.ask([ids[::-1] for ids in load], tokens)  # the first one warms up
+    answer = probe.ask(load, tokens)
+    probe.close()
+    times = layer_split.times_of(answer["layers"], answer["busy"])
+    split = layer_split.divide(sum(answer["layers"]), len(cores), times)
+    print(f"{len(load)} requests, {len(load[0])} in, {tokens} out, {len(cores)} stages: the head takes as long as "
+          f"{times.head / times.layer:.1f} layers; split {'+'.join(map(str, split))}", flush=True)
+    return split
+
+
+Cells = dict[str, Callable[[], dict]]
+
+
+def interleaved(cells: Callable[[], Cells], blocks: int, trial: bool) -> dict[str, list[dict]]:
+    """Each block asks every cell of cells() once, in a rotating order; a first block warms up, unless it is a trial."""
+    answers: dict[str, list[dict]] = {}
+    noisy = 0
+    for block in range(0 if trial else -1, blocks):
+        named = list(cells().items())
+        shift = block % len(named)
+        for name, ask in named[shift:] + named[:shift]:
+            noisy += not trial and not quiet.wait_until_quiet()
+            answer = ask()
+            if block >= 0:
+                answers.setdefault(name, []).append(answer)
+    if noisy:
+        print(f"NOTE: {noisy} measurements began although the cores were busy")
+    return {name: answers[name] for name in cells()}
+
+
+def column(answers: list[dict], key: str) -> list[float]:
+    return [answer[key] for answer in answers]
+
+
+def median(answers: list[dict], key: str) -> float:
+    return statistics.median(column(answers, key))
+
+
+def spread(answers: list[dict], key: str) -> str:
+    values = column(answers, key)
+    return f"{statistics.median(values):.1f} ({min(values):.1f}-{max(values):.1f})"
+
+
+def mebibytes(bytes_: list[int]) -> str:
+    return "+".join(f"{one / 2**20:.0f}" for one in bytes_)
