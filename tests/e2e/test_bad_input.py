@@ -219,6 +219,11 @@ class Interruptions(CompileCase):
         for phase in ("weights", "self-test", "hashing"):
             with self.subTest(phase):
                 code, rest = self.interrupt_at(phase, signal.SIGINT, "--no-resume")
+                if phase == "hashing" and code == 0:
+                    # The signal came after the last byte: hashing so small a package takes milliseconds.
+                    testing.run("verify", self.target).check()
+                    self.check_nothing_left(self.target)
+                    continue
                 self.assertNotIn(code, (0, 2), rest)
                 lines = [line for line in rest.splitlines() if not re.match(r"[\w-]+ +\d+ %", line)]
                 self.assertEqual(len(lines), 1, rest)
