@@ -2,11 +2,26 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace paceline {
 
 using Duration = std::chrono::steady_clock::duration;
 using TimePoint = std::chrono::steady_clock::time_point;
+
+inline double to_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+inline double to_milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+inline double to_microseconds(Duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+inline std::uint64_t to_whole_microseconds(Duration duration) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
 
 class Clock {
  public:

@@ -73,6 +73,16 @@ class LimitsCheck final : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
+std::optional<std::vector<std::int64_t>> json_integers(const nlohmann::json& value) {
+  if (!value.is_array()) return std::nullopt;
+  std::vector<std::int64_t> integers;
+  for (const nlohmann::json& item : value) {
+    if (!item.is_number_integer()) return std::nullopt;
+    integers.push_back(item.get<std::int64_t>());
+  }
+  return integers;
+}
+
 std::string shown(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return fmt::format("an array of {}", value.size());

@@ -48,5 +48,14 @@ TEST(JsonTest, ValuesAreShownShortAndInAscii) {
   EXPECT_EQ(shown(std::string(50, 'x')), "\"" + std::string(39, 'x') + "...");
 }
 
+TEST(JsonIntegersTest, NothingButIntegers) {
+  using Integers = std::vector<std::int64_t>;
+  EXPECT_EQ(json_integers({3, -1}), (Integers{3, -1}));
+  EXPECT_EQ(json_integers(nlohmann::json::array()), Integers());
+  for (const char* text : {"[1, 2.5]", "[1, \"2\"]", "[[1]]", "{\"a\": 1}", "7", "null"}) {
+    EXPECT_FALSE(json_integers(nlohmann::json::parse(text))) << text;
+  }
+}
+
 }  // namespace
 }  // namespace paceline

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/json.h"
 #include "cli/bench_report.h"
 #include "cli/bench_runner.h"
 #include "cli/chain_flags.h"
@@ -47,13 +48,7 @@ Result<std::vector<std::int64_t>> prompt_of(ChainSession& session, const nlohman
     PACELINE_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer, session.tokenizer());
     return tokenizer->encode(prompt->get<std::string>(), true);
   }
-  std::vector<std::int64_t> ids;
-  bool are_ids = prompt->is_array();
-  for (const auto& id : *prompt) {
-    are_ids = are_ids && id.is_number_integer();
-    if (are_ids) ids.push_back(id.get<std::int64_t>());
-  }
-  if (are_ids) return ids;
+  if (auto ids = json_integers(*prompt)) return *std::move(ids);
   return fail(ErrorCode::kInvalidArgument, "expected a prompt: a text, or an array of token ids");
 }
 

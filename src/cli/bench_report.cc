@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/html.h"
 #include "cli/report.h"
 #include "load/plot.h"
 
@@ -32,25 +33,18 @@ std::string in_per_cent(const std::vector<double>& shares) {
 
 std::string target(double ms) { return ms > 0 ? fmt::format("{:g} ms", ms) : "any"; }
 
-/// Counters of the scheduler during the load.
-struct Work {
-  std::uint64_t prompt_tokens = 0;
-  std::uint64_t reused_tokens = 0;
-  std::uint64_t preemptions = 0;
-  std::uint64_t drafted = 0;
-  std::uint64_t accepted = 0;
-  std::uint64_t planned_rows = 0;
-  std::uint64_t wasted_rows = 0;
-};
-
-Work work_of(const BenchResult& result) {
-  const sched::SchedulerStats& after = result.after.scheduler;
+/// What the scheduler counted during the load.
+sched::SchedulerStats work_of(const BenchResult& result) {
+  sched::SchedulerStats work = result.after.scheduler;
   const sched::SchedulerStats& before = result.before.scheduler;
-  return {
-      after.prompt_tokens - before.prompt_tokens,     after.reused_tokens - before.reused_tokens,
-      after.preemptions - before.preemptions,         after.drafted_tokens - before.drafted_tokens,
-      after.accepted_drafts - before.accepted_drafts, after.planned_rows - before.planned_rows,
-      after.wasted_rows - before.wasted_rows};
+  work.prompt_tokens -= before.prompt_tokens;
+  work.reused_tokens -= before.reused_tokens;
+  work.preemptions -= before.preemptions;
+  work.drafted_tokens -= before.drafted_tokens;
+  work.accepted_drafts -= before.accepted_drafts;
+  work.planned_rows -= before.planned_rows;
+  work.wasted_rows -= before.wasted_rows;
+  return work;
 }
 
 /// The one with the median number of groups: at the end only stragglers are left.
@@ -66,7 +60,7 @@ sched::PipelineShape usual_shape(const BenchResult& result) {
 
 Rows rows_of(const BenchReport& report) {
   const load::Summary& summary = report.summary;
-  const Work work = work_of(report.result);
+  const sched::SchedulerStats work = work_of(report.result);
   const sched::PipelineShape shape = usual_shape(report.result);
   Rows rows;
   rows.emplace_back("requests",
@@ -89,7 +83,8 @@ Rows rows_of(const BenchReport& report) {
   rows.emplace_back("prefix reuse",
                     fmt::format("{} of {} prompt tokens", work.reused_tokens, work.prompt_tokens));
   rows.emplace_back("preemptions", std::to_string(work.preemptions));
-  rows.emplace_back("drafts", fmt::format("{} of {} accepted", work.accepted, work.drafted));
+  rows.emplace_back("drafts",
+                    fmt::format("{} of {} accepted", work.accepted_drafts, work.drafted_tokens));
   rows.emplace_back(
       "rows", fmt::format("{} computed, {} for nothing", work.planned_rows, work.wasted_rows));
   rows.emplace_back("KV blocks",
@@ -152,7 +147,7 @@ std::string bench_table(const BenchReport& report) {
 
 nlohmann::json bench_json(const BenchReport& report) {
   const load::Summary& summary = report.summary;
-  const Work work = work_of(report.result);
+  const sched::SchedulerStats work = work_of(report.result);
   const sched::PipelineShape shape = usual_shape(report.result);
   return {{"title", report.title},
           {"done", summary.done},
@@ -176,8 +171,8 @@ nlohmann::json bench_json(const BenchReport& report) {
           {"prefix_tokens", work.prompt_tokens},
           {"reused_tokens", work.reused_tokens},
           {"preemptions", work.preemptions},
-          {"drafted_tokens", work.drafted},
-          {"accepted_drafts", work.accepted},
+          {"drafted_tokens", work.drafted_tokens},
+          {"accepted_drafts", work.accepted_drafts},
           {"planned_rows", work.planned_rows},
           {"wasted_rows", work.wasted_rows},
           {"kv_blocks", report.kv_blocks},
@@ -193,11 +188,9 @@ std::string bench_html(const BenchReport& report) {
       "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>paceline bench</title>\n"
       "<style>body{font:14px sans-serif;margin:2em;max-width:75em}td{padding:2px 16px 2px 0;"
       "vertical-align:top}svg{margin:0 16px 16px 0}</style>\n";
-  html +=
-      fmt::format("<h1>paceline bench</h1><p>{}</p>\n<table>\n", load::escape_html(report.title));
+  html += fmt::format("<h1>paceline bench</h1><p>{}</p>\n<table>\n", escape_html(report.title));
   for (const auto& [name, value] : rows_of(report)) {
-    html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", load::escape_html(name),
-                        load::escape_html(value));
+    html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_html(name), escape_html(value));
   }
   html += "</table>\n";
   for (const load::Plot& plot : plots_of(report)) html += load::to_svg(plot);

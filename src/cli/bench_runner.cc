@@ -13,8 +13,6 @@ constexpr auto kMemoryInterval = std::chrono::seconds(3);
 /// How long a look at cancellations and arrivals may be put off.
 constexpr auto kLook = std::chrono::milliseconds(50);
 
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
 
 /// What listeners tell the thread that runs the load.
@@ -141,7 +139,7 @@ void BenchRunner::cancel_all() {
 }
 
 void BenchRunner::sample() {
-  const double now = seconds(elapsed());
+  const double now = to_seconds(elapsed());
   const double since = result_.samples.empty() ? 0 : result_.samples.back().seconds;
   const coordinator::BatchStats stats = generator_.stats();
   BenchSample sample{now, stats.scheduler.running, stats.scheduler.waiting,
@@ -159,9 +157,9 @@ void BenchRunner::sample() {
 
 Status BenchRunner::sample_memory() {
   if (!options_.resident_bytes) return {};
-  const double now = seconds(elapsed());
+  const double now = to_seconds(elapsed());
   const auto& before = result_.resident_bytes;
-  if (!before.empty() && now - before.back().first < seconds(kMemoryInterval)) return {};
+  if (!before.empty() && now - before.back().first < to_seconds(kMemoryInterval)) return {};
   PACELINE_ASSIGN_OR_RETURN(const std::uint64_t bytes, options_.resident_bytes());
   result_.resident_bytes.emplace_back(now, bytes);
   return {};

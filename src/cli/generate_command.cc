@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/json.h"
 #include "cli/chain_flags.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -85,14 +86,7 @@ class PromptSource {
 /// A line that is a JSON array of integers, as token ids.
 std::optional<std::vector<std::int64_t>> as_token_ids(const std::string& line) {
   if (!line.starts_with('[')) return std::nullopt;
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_array()) return std::nullopt;
-  std::vector<std::int64_t> ids;
-  for (const auto& id : json) {
-    if (!id.is_number_integer()) return std::nullopt;
-    ids.push_back(id.get<std::int64_t>());
-  }
-  return ids;
+  return json_integers(nlohmann::json::parse(line, nullptr, false));
 }
 
 Result<std::vector<std::int64_t>> prompt_tokens(ChainSession& session, const GenerateFlags& flags,

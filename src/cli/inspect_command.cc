@@ -89,7 +89,7 @@ struct VerifyFlags {
 
 void show_whole(const VerifyFlags& flags, const shard::Manifest& manifest, LayerRange range,
                 Duration time) {
-  const double seconds = std::chrono::duration<double>(time).count();
+  const double seconds = to_seconds(time);
   if (flags.json) {
     const nlohmann::json json = {{"package", flags.package},
                                  {"digest", manifest.digest},

@@ -36,10 +36,6 @@ struct PrecompileFlags {
   bool json = false;
 };
 
-double milliseconds(Duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 Result<shard::FormCache> open_cache(const PrecompileFlags& flags) {
   fs::path directory = flags.cache;
   if (directory.empty()) {
@@ -98,8 +94,8 @@ Status skip_paged(const PrecompileFlags& flags, const engine::FormOptions& optio
 
 void show(const PrecompileFlags& flags, const engine::PrecompileReport& report, LayerRange layers) {
   if (!report.warning.empty()) fmt::print(stderr, "warning: {}\n", report.warning);
-  const double compile_ms = milliseconds(report.without_cache);
-  const double import_ms = milliseconds(report.with_cache);
+  const double compile_ms = to_milliseconds(report.without_cache);
+  const double import_ms = to_milliseconds(report.with_cache);
   if (flags.json) {
     const nlohmann::json json = {{"engine", "stateful"},
                                  {"device", flags.device},

@@ -39,7 +39,7 @@ ProgressBar::~ProgressBar() {
 std::string ProgressBar::line(std::uint64_t done, std::uint64_t total) const {
   const double part = total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total);
   std::string text = fmt::format("{:<10} {:3.0f} %", phase_, 100.0 * part);
-  const double seconds = std::chrono::duration<double>(clock_.now() - phase_begin_).count();
+  const double seconds = to_seconds(clock_.now() - phase_begin_);
   if (total >= kByteCounts && seconds > 0.5 && done > first_done_) {
     const double rate = static_cast<double>(done - first_done_) / seconds;
     text += fmt::format("  {:.0f} MB/s, {} left", rate / 1e6,

@@ -7,10 +7,6 @@
 namespace paceline::cli {
 namespace {
 
-double milliseconds(Duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 std::uint64_t kv_tokens(const coordinator::ChainPlan& plan) {
   return std::uint64_t{plan.kv_blocks} * plan.logical_block_tokens;
 }
@@ -61,8 +57,8 @@ nlohmann::json to_json(const coordinator::Generation& generation) {
       {"finish_reason", coordinator::to_string(generation.finish_reason)},
       {"prompt_tokens", generation.prompt_tokens},
       {"reused_tokens", generation.reused_tokens},
-      {"ttft_ms", milliseconds(generation.time_to_first_token)},
-      {"decode_ms", milliseconds(generation.decode_time)},
+      {"ttft_ms", to_milliseconds(generation.time_to_first_token)},
+      {"decode_ms", to_milliseconds(generation.decode_time)},
       {"tokens_per_second", generation.decode_tokens_per_second()},
   };
   if (!generation.top_logprobs.empty()) json["top_logprobs"] = to_json(generation.top_logprobs);
@@ -107,7 +103,7 @@ Result<nlohmann::json> chain_json(ChainSession& session) {
   nlohmann::json json = {
       {"stages", std::move(stages)},        {"work", to_json(work)},
       {"profile", to_string(plan.profile)}, {"context_tokens", plan.context_tokens},
-      {"kv_tokens", kv_tokens(plan)},       {"start_ms", milliseconds(session.start_time())}};
+      {"kv_tokens", kv_tokens(plan)},       {"start_ms", to_milliseconds(session.start_time())}};
   if (session.drafter() != nullptr) json["draft"] = to_json(*session.drafter());
   return json;
 }
@@ -129,9 +125,9 @@ Result<std::string> summary(ChainSession& session, const coordinator::Generation
                       kv_tokens(plan));
   text += fmt::format(
       "{} prompt tokens, TTFT {:.0f} ms; {} tokens, {:.1f} tokens/s; ready in {:.1f} s\n",
-      generation.prompt_tokens, milliseconds(generation.time_to_first_token),
+      generation.prompt_tokens, to_milliseconds(generation.time_to_first_token),
       generation.tokens.size(), generation.decode_tokens_per_second(),
-      milliseconds(session.start_time()) / 1000.0);
+      to_milliseconds(session.start_time()) / 1000.0);
   if (session.drafter() == nullptr) return text;
   const draft::DrafterStats draft = session.drafter()->stats();
   const sched::SchedulerStats work = session.generator().stats().scheduler;

@@ -96,7 +96,7 @@ class Source {
 };
 
 void show_fetched(const ShardFlags& flags, const shard::FetchReport& report, Duration time) {
-  const double seconds = std::chrono::duration<double>(time).count();
+  const double seconds = to_seconds(time);
   if (flags.json) {
     const nlohmann::json json = {{"directory", flags.output},
                                  {"digest", report.digest},

@@ -89,7 +89,7 @@ Status run_self_test(const DecoderPackage& package, const CompileOptions& option
   return {};
 }
 
-/// Hashes beside the self-test, which leaves the cores idle for a third of its time.
+/// Hashes beside the self-test, which does not keep all cores busy.
 class Hashing {
  public:
   Hashing(const fs::path& directory, shard::Manifest facts, std::vector<shard::Piece> pieces,

@@ -17,9 +17,6 @@ struct PlotLine {
   std::vector<PlotPoint> points;  ///< finite, not below 0
 };
 
-/// &, <, >, " and ' as entities; what is no UTF-8, and control characters, as question marks.
-std::string escape_html(std::string_view text);
-
 /// From (0, 0) to the largest x and y. At least one line with a point.
 std::string plot_svg(const std::vector<PlotLine>& lines, std::string_view x_title,
                      std::string_view y_title);

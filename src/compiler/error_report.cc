@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/html.h"
 #include "compiler/error_plot.h"
 #include "compiler/weight_options.h"
 #include "model/tensor_source.h"

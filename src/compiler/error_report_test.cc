@@ -116,13 +116,5 @@ TEST(ErrorPlotTest, PointsLieOnAxesThatBeginAtZero) {
   EXPECT_THAT(plot_svg({{"flat", {{0, 0.0}}}}, "x", "y"), Not(HasSubstr("nan")));
 }
 
-TEST(ErrorPlotTest, ForeignTextIsEscaped) {
-  EXPECT_EQ(escape_html("a<b>&\"'c"), "a&lt;b&gt;&amp;&quot;&#39;c");
-  EXPECT_EQ(escape_html("\xc3\xa9 \xe6\x97\xa5"), "\xc3\xa9 \xe6\x97\xa5");
-  EXPECT_EQ(escape_html("\xff\xc3(\x01\xe6\x97"),
-            "??"
-            "(???");
-}
-
 }  // namespace
 }  // namespace paceline::compiler

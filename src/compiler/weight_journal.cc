@@ -1,5 +1,4 @@
 #include "compiler/weight_journal.h"
-#include "system/errno_error.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "system/errno_error.h"
 
 namespace paceline::compiler {
 namespace {

@@ -14,10 +14,6 @@ constexpr std::size_t kKeptNumbers = 128;
 /// By how much what was seen once counts less with each step.
 constexpr double kFade = 0.99;
 
-double microseconds(Duration duration) {
-  return std::chrono::duration<double, std::micro>(duration).count();
-}
-
 /// The model's own, as far as the request does not name them itself.
 std::vector<std::int64_t> end_tokens_of(const GenerationRequest& request,
                                         const std::set<std::int64_t>& end_tokens) {
@@ -75,13 +71,6 @@ BatchGenerator::~BatchGenerator() {
 }
 
 Status BatchGenerator::check(const GenerationRequest& request) const {
-  const std::size_t context = options_.scheduler.context_tokens;
-  if (request.prompt.size() >= context) {
-    return fail(ErrorCode::kInvalidArgument,
-                "the prompt has {} tokens, the context holds {} with the answer; shorten it or "
-                "raise --ctx",
-                request.prompt.size(), context);
-  }
   const wire::Limits limits;
   const sampling::SamplingSpec& sampling = request.sampling;
   if (sampling.stop_tokens.size() + options_.end_tokens.size() > limits.stop_tokens) {
@@ -126,11 +115,11 @@ Result<sched::RequestId> BatchGenerator::submit(GenerationRequest request,
   PACELINE_ASSIGN_OR_RETURN(
       auto pending,
       PendingRequest::create(std::move(request), std::move(listener), tokenizer_, arrival));
+  PACELINE_RETURN_IF_ERROR(scheduler_.submit(std::move(asked)));
   if (options_.draft_model != nullptr) {
     options_.draft_model->expect(pending.asked().sampling,
-                                 static_cast<std::uint32_t>(asked.prompt.size()));
+                                 static_cast<std::uint32_t>(pending.asked().prompt.size()));
   }
-  PACELINE_RETURN_IF_ERROR(scheduler_.submit(std::move(asked)));
   awaits_drafts_ = false;
   last_request_ = id.value();
   requests_.emplace(id, std::move(pending));
@@ -153,7 +142,7 @@ void BatchGenerator::cancel(sched::RequestId request) {
 BatchStats BatchGenerator::stats() {
   const std::lock_guard lock(mutex_);
   const TimePoint now = clock_.now();
-  const double elapsed = microseconds(now - std::exchange(use_since_, now));
+  const double elapsed = to_microseconds(now - std::exchange(use_since_, now));
   return {scheduler_.stats(), shape_, pipeline_.take_use(elapsed)};
 }
 
@@ -303,7 +292,7 @@ void BatchGenerator::learn(const SentStep& step, const wire::StepResult& result)
     stages_us += static_cast<double>(time.compute_us + time.queue_us);
   }
   if (step.rows > 0) {
-    pipeline_.observe_cycle(step.rows, microseconds(clock_.now() - step.sent_at), stages_us);
+    pipeline_.observe_cycle(step.rows, to_microseconds(clock_.now() - step.sent_at), stages_us);
     pipeline_.observe_load(step.rows - step.decode_rows, step.decode_rows);
   }
   const sched::SchedulerStats stats = scheduler_.stats();

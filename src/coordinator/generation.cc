@@ -15,7 +15,7 @@ std::string_view to_string(FinishReason reason) {
 }
 
 double Generation::decode_tokens_per_second() const {
-  const double seconds = std::chrono::duration<double>(decode_time).count();
+  const double seconds = to_seconds(decode_time);
   if (tokens.size() < 2 || seconds <= 0.0) return 0.0;
   return static_cast<double>(tokens.size() - 1) / seconds;
 }

@@ -48,11 +48,12 @@ class SelfTest {
   Result<Outputs> run_chain(std::span<const LayerRange> chain, const Outputs& data,
                             std::uint32_t threads);
   Result<bool> may_run_beside(const std::vector<std::vector<LayerRange>>& chains) const;
-  Result<std::vector<LayerRange>> windows_that_fit();
-  Status check_forms(std::span<const LayerRange> windows);
+  Result<std::vector<LayerRange>> windows_that_fit() const;
+  Status check_forms();
   Result<std::vector<LayerRange>> first_of_each_form(std::span<const LayerRange> windows) const;
   Result<std::vector<LayerRange>> united(std::span<const LayerRange> windows) const;
   Status check_slices(std::span<const LayerRange> slices);
+  Status check_windows();
   Status check_whole();
   Status check_chain(const std::shared_ptr<const ov::Model>& uncut,
                      const std::vector<std::vector<LayerRange>>& chains);
@@ -145,15 +146,11 @@ Status SelfTest::check_chain(const std::shared_ptr<const ov::Model>& uncut,
   return {};
 }
 
-Result<std::vector<LayerRange>> SelfTest::windows_that_fit() {
+Result<std::vector<LayerRange>> SelfTest::windows_that_fit() const {
   std::vector<LayerRange> windows;
   for (std::uint32_t layer = 0; layer + 1 < analysis_.layers(); ++layer) {
     PACELINE_ASSIGN_OR_RETURN(const bool fit, fits({layer, layer + 2}));
     if (fit) windows.push_back({layer, layer + 2});
-  }
-  if (!report_.whole_checked) {
-    report_.windows_checked = static_cast<std::uint32_t>(windows.size());
-    report_.windows_skipped = analysis_.layers() - 1 - report_.windows_checked;
   }
   return windows;
 }
@@ -163,11 +160,18 @@ Result<std::vector<LayerRange>> SelfTest::first_of_each_form(
     std::span<const LayerRange> windows) const {
   std::vector<LayerRange> first;
   std::set<std::string> seen;
+  LayerRange last_range;
+  std::shared_ptr<ov::Model> last;  // the right layer of a window is the next one's left
   for (const LayerRange window : windows) {
+    const LayerRange left_range = {window.begin, window.begin + 1};
     PACELINE_ASSIGN_OR_RETURN(auto uncut, analysis_.cut(window));
-    PACELINE_ASSIGN_OR_RETURN(auto left, stage({window.begin, window.begin + 1}));
-    PACELINE_ASSIGN_OR_RETURN(auto right, stage({window.begin + 1, window.end}));
-    auto form = form_of({std::move(uncut), std::move(left), std::move(right)});
+    auto left = std::move(last);
+    if (!left || last_range != left_range) {
+      PACELINE_ASSIGN_OR_RETURN(left, stage(left_range));
+    }
+    last_range = {window.begin + 1, window.end};
+    PACELINE_ASSIGN_OR_RETURN(last, stage(last_range));
+    auto form = form_of({std::move(uncut), std::move(left), last});
     if (!form || seen.insert(*std::move(form)).second) first.push_back(window);
   }
   return first;
@@ -199,6 +203,12 @@ Status SelfTest::check_slices(std::span<const LayerRange> slices) {
   return {};
 }
 
+/// Each on its own, to find the layers of a difference.
+Status SelfTest::check_windows() {
+  PACELINE_ASSIGN_OR_RETURN(const auto windows, windows_that_fit());
+  return check_slices(windows);
+}
+
 Status SelfTest::check_whole() {
   const std::uint32_t layers = analysis_.layers();
   std::vector<std::vector<LayerRange>> chains = {single_layers({0, layers})};
@@ -209,7 +219,10 @@ Status SelfTest::check_whole() {
 }
 
 /// Each form of two neighbouring layers once.
-Status SelfTest::check_forms(std::span<const LayerRange> windows) {
+Status SelfTest::check_forms() {
+  PACELINE_ASSIGN_OR_RETURN(const auto windows, windows_that_fit());
+  report_.windows_checked = static_cast<std::uint32_t>(windows.size());
+  report_.windows_skipped = analysis_.layers() - 1 - report_.windows_checked;
   PACELINE_ASSIGN_OR_RETURN(const auto forms, first_of_each_form(windows));
   report_.window_forms = static_cast<std::uint32_t>(forms.size());
   PACELINE_ASSIGN_OR_RETURN(const auto slices, united(forms));
@@ -218,16 +231,12 @@ Status SelfTest::check_forms(std::span<const LayerRange> windows) {
 
 Result<SelfTestReport> SelfTest::run() {
   PACELINE_ASSIGN_OR_RETURN(report_.whole_checked, fits({0, analysis_.layers()}));
-  PACELINE_ASSIGN_OR_RETURN(const auto windows, windows_that_fit());
-  auto checked = report_.whole_checked ? check_whole() : check_forms(windows);
-  if (!checked) {
-    // The windows, each on its own, find the layers.
-    if (checked.error().code() != ErrorCode::kCancelled) {
-      PACELINE_RETURN_IF_ERROR(check_slices(windows));
-    }
-    return fail(std::move(checked).error());
+  auto checked = report_.whole_checked ? check_whole() : check_forms();
+  if (checked) return report_;
+  if (checked.error().code() != ErrorCode::kCancelled) {
+    PACELINE_RETURN_IF_ERROR(check_windows());
   }
-  return report_;
+  return fail(std::move(checked).error());
 }
 
 }  // namespace

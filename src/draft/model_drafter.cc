@@ -207,7 +207,7 @@ bool ModelDrafter::settle(const std::vector<SentRows>& rows,
     if (line->second.guesses() > before) ++stats_.guesses;
   }
   if (output && stats_.batches > kWarmUp && count <= 2 * rows.size()) {
-    const double us = std::chrono::duration<double, std::micro>(took).count();
+    const double us = to_microseconds(took);
     // What was once too slow is not asked again: a stall must not count for long.
     guess_us_ += (guess_us_ == 0 ? 1.0 : us < guess_us_ ? 0.5 : kNew) * (us - guess_us_);
   }

@@ -118,8 +118,7 @@ class Loader {
                               }));
     header_.identity = identity_of(core_, options_, properties);
     form_.compile_time = clock_.now() - begin;
-    header_.compile_us = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::microseconds>(form_.compile_time).count());
+    header_.compile_us = to_whole_microseconds(form_.compile_time);
     return {};
   }
 

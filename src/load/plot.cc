@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/html.h"
+
 namespace paceline::load {
 namespace {
 
@@ -82,29 +84,6 @@ double round_up(double value) {
     if (step * power >= value) return step * power;
   }
   return 10 * power;
-}
-
-std::string escape_html(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
 }
 
 Series cumulative(std::string name, std::vector<double> values) {

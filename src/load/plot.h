@@ -23,8 +23,6 @@ struct Plot {
 std::string to_svg(const Plot& plot);
 /// `values` as the share of them at most x, in per cent.
 Series cumulative(std::string name, std::vector<double> values);
-/// Text as HTML shows it.
-std::string escape_html(const std::string& text);
 /// The next of 1, 2, 5, 10, 20, ... at or above; 1 for what is not above 0.
 double round_up(double value);
 

@@ -7,10 +7,6 @@
 namespace paceline::load {
 namespace {
 
-double milliseconds(Duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 bool is_good(const RequestRecord& record, const Targets& targets) {
   return (targets.ttft_ms == 0 || record.ttft_ms() <= targets.ttft_ms) &&
          (targets.tpot_ms == 0 || record.tpot_ms() <= targets.tpot_ms);
@@ -20,10 +16,10 @@ double per_second(double count, double seconds) { return seconds > 0 ? count / s
 
 }  // namespace
 
-double RequestRecord::ttft_ms() const { return milliseconds(first_token - arrival); }
+double RequestRecord::ttft_ms() const { return to_milliseconds(first_token - arrival); }
 
 double RequestRecord::tpot_ms() const {
-  return output_tokens < 2 ? 0 : milliseconds(last_token - first_token) / (output_tokens - 1);
+  return output_tokens < 2 ? 0 : to_milliseconds(last_token - first_token) / (output_tokens - 1);
 }
 
 double quantile(std::span<const double> sorted, double share) {
@@ -82,7 +78,7 @@ Summary summarize(std::span<const RequestRecord> records, const Targets& targets
     ttft_ms.push_back(record.ttft_ms());
     if (record.output_tokens > 1) tpot_ms.push_back(record.tpot_ms());
   }
-  summary.seconds = std::chrono::duration<double>(end).count();
+  summary.seconds = to_seconds(end);
   summary.ttft_ms = describe(std::move(ttft_ms));
   summary.tpot_ms = describe(std::move(tpot_ms));
   return summary;
@@ -104,8 +100,7 @@ double steady_tokens_per_second(std::span<const RequestRecord> records) {
     if (first == past || *first == *std::prev(past)) return 0;
     // Several tokens may come at once; those at the begin were computed before it.
     const auto later = std::upper_bound(first, past, *first);
-    rate += static_cast<double>(past - later) /
-            std::chrono::duration<double>(*std::prev(past) - *first).count();
+    rate += static_cast<double>(past - later) / to_seconds(*std::prev(past) - *first);
   }
   return rate;
 }

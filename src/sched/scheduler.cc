@@ -23,8 +23,9 @@ Status check_request(const Request& request, const SchedulerOptions& options,
   if (prompt == 0) return fail(ErrorCode::kInvalidArgument, "the prompt is empty");
   if (prompt >= options.context_tokens) {
     return fail(ErrorCode::kInvalidArgument,
-                "the prompt has {} tokens, the context holds {} with the answer", prompt,
-                options.context_tokens);
+                "the prompt has {} tokens, the context holds {} with the answer; shorten it or "
+                "raise --ctx",
+                prompt, options.context_tokens);
   }
   if (prompt > kv_tokens) {
     return fail(ErrorCode::kInvalidArgument,

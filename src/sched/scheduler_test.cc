@@ -52,8 +52,9 @@ TEST(SchedulerTest, RefusesByNameWhatCanNeverRun) {
   Scheduler scheduler(small());
   expect_refused(scheduler.submit(request(1, 0)), ErrorCode::kInvalidArgument,
                  "the prompt is empty");
-  expect_refused(scheduler.submit(request(1, 64)), ErrorCode::kInvalidArgument,
-                 "the prompt has 64 tokens, the context holds 64 with the answer");
+  expect_refused(
+      scheduler.submit(request(1, 64)), ErrorCode::kInvalidArgument,
+      "the prompt has 64 tokens, the context holds 64 with the answer; shorten it or raise --ctx");
   expect_refused(scheduler.submit(request(1, 33)), ErrorCode::kInvalidArgument,
                  "the prompt has 33 tokens, the KV cache of the chain holds 32");
   expect_refused(scheduler.submit(request(1, 3, 0)), ErrorCode::kInvalidArgument,

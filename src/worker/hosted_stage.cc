@@ -12,11 +12,6 @@ namespace {
 
 constexpr auto kLinkTimeout = std::chrono::seconds(10);
 
-std::uint64_t microseconds(Duration duration) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
-}
-
 std::vector<wire::BoundarySpec> to_wire(const std::vector<engine::BoundarySpec>& specs) {
   std::vector<wire::BoundarySpec> result;
   for (const engine::BoundarySpec& spec : specs) {
@@ -30,12 +25,12 @@ wire::StageReady ready_message(const engine::StageInfo& info, Duration load_time
   ready.layers = info.layers;
   ready.weight_bytes = info.weight_bytes;
   ready.kv_bytes = info.kv_bytes;
-  ready.load_us = microseconds(load_time);
+  ready.load_us = to_whole_microseconds(load_time);
   ready.is_first = info.is_first;
   ready.is_last = info.is_last;
   ready.vocabulary_size = info.vocabulary_size;
   ready.form = info.form;
-  ready.compile_us = microseconds(info.compile_time);
+  ready.compile_us = to_whole_microseconds(info.compile_time);
   ready.output_boundary = to_wire(info.output_boundary);
   if (const auto memory = system::process_memory()) {
     ready.resident_bytes = memory->resident_bytes;
@@ -160,7 +155,7 @@ void HostedStage::run(wire::Frame frame, Duration queued, net::Transport& transp
     return;
   }
   step.stage_times.push_back(
-      {address.stage, microseconds(queued), microseconds(clock.now() - begin)});
+      {address.stage, to_whole_microseconds(queued), to_whole_microseconds(clock.now() - begin)});
   if (executor_->info().is_last) {
     wire::StepResult result;
     result.samples = std::move(product->samples);

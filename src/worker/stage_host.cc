@@ -13,11 +13,6 @@ namespace {
 /// More steps than a coordinator has in flight through one worker.
 constexpr std::size_t kMaxQueuedJobs = 1024;
 
-std::uint64_t microseconds(Duration duration) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
-}
-
 }  // namespace
 
 StageHost::StageHost(net::Transport& transport, StageLoader loader, const Clock& clock,
@@ -131,7 +126,7 @@ wire::Pong StageHost::pong(std::uint64_t nonce) const {
   const WorkQueue::Load load = queue_.load();
   wire::Pong pong;
   pong.nonce = nonce;
-  pong.busy_us = microseconds(load.busy);
+  pong.busy_us = to_whole_microseconds(load.busy);
   pong.queued_steps = static_cast<std::uint32_t>(load.queued);
   if (const auto memory = system::process_memory()) {
     pong.resident_bytes = memory->resident_bytes;

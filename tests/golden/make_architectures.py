@@ -350,17 +350,18 @@ def write_golden(folder: Path, load_network) -> None:
         raise RuntimeError("two tokens are nearly equal")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def run(make_one, known: list[str]) -> int:
+    """Makes the models that the command line names, of those `known`."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
-    names = parser.parse_args().names or list(kModels)
+    names = parser.parse_args().names or known
     os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     os.environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
     warnings.simplefilter("ignore")
     for name in names:
-        make(name)
+        make_one(name)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(make, list(kModels)))

@@ -10,11 +10,8 @@ What transformers computes is of the matrices in f32: torch reads the bytes, and
 scale here. Blocks are of 128 x 128 as published, and shapes do not divide by them.
 """
 
-import argparse
-import os
 import sys
 import tempfile
-import warnings
 from pathlib import Path
 
 import make_architectures as base
@@ -125,17 +122,5 @@ def make(name: str) -> None:
     base.write_golden(folder, lambda: base.network_of(name, config, values_of(entries)))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
-    names = parser.parse_args().names or [*kStacks, *kFp8]
-    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
-    os.environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
-    warnings.simplefilter("ignore")
-    for name in names:
-        make(name)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(base.run(make, [*kStacks, *kFp8]))
