@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numbers>
 
 #include "base/check.h"
 
@@ -21,7 +22,51 @@ constexpr double kLeastSpread = 4;
 /// Per step; fewer decodes than this are counted as so many.
 constexpr double kRareDecodes = 0.01;
 /// What a row of a smaller chunk may cost, against one of the largest.
-constexpr double kDearer = 1.1;
+constexpr double kDearer = 1.08;
+
+struct Normal {
+  double mean = 0;
+  double deviation = 0;
+};
+
+/// Of two independent variables (C. E. Clark, The greatest of a finite set of random variables,
+/// 1961).
+double mean_of_larger(const Normal& a, const Normal& b) {
+  const double spread = std::hypot(a.deviation, b.deviation);
+  if (spread <= 0) return std::max(a.mean, b.mean);
+  const double distance = (a.mean - b.mean) / spread;
+  const double below = std::erfc(-distance / std::numbers::sqrt2) / 2;
+  const double density =
+      std::exp(-distance * distance / 2) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  return a.mean * below + b.mean * (1 - below) + spread * density;
+}
+
+/// The steps in which each sequence gets a token.
+struct Cycle {
+  double rows = 1;  ///< of most steps
+  double full = 1;  ///< how many these are
+  double rest = 0;  ///< rows of one step more, 0: there is none
+
+  double steps() const { return full + (rest > 0 ? 1 : 0); }
+  double us(const spec::StepCost& stage) const {
+    return full * stage.us(rows) + (rest > 0 ? stage.us(rest) : 0);
+  }
+};
+
+/// As StepPlanner shares sequences out: each group as many as the largest must have.
+Cycle cycle_of(const PipelineLoad& load, std::uint32_t groups, std::uint32_t step_tokens) {
+  const std::uint32_t sequences = std::max(1U, load.sequences);
+  const std::uint32_t share = (sequences + groups - 1) / groups;
+  const std::uint32_t used = (sequences + share - 1) / share;
+  const double prompt_rows = sequences * load.prompt_rows;
+  const double rows = sequences + prompt_rows;
+  const auto most = static_cast<double>(step_tokens);
+  if (rows > used * most) return {most, rows / most, 0};
+  const double prompts = prompt_rows / used;
+  const std::uint32_t full = sequences / share;
+  const std::uint32_t rest = sequences % share;
+  return {share + prompts, static_cast<double>(full), rest > 0 ? rest + prompts : 0};
+}
 
 /// Steps that are short enough for others to wait behind.
 std::uint32_t largest_step(const ChainTimes& times, const PipelineOptions& options) {
@@ -61,19 +106,23 @@ double ChainTimes::way_us(double rows) const {
 
 PipelineForecast forecast(const ChainTimes& times, const PipelineLoad& load, std::uint32_t groups,
                           std::uint32_t step_tokens) {
+  const Cycle cycle = cycle_of(load, groups, step_tokens);
   PipelineForecast result;
-  const double sequences = std::max(1U, load.sequences);
-  const double used = std::min<double>(groups, sequences);
-  const double prompt_rows = sequences * load.prompt_rows;
-  const double steps = std::max(used, (sequences + prompt_rows) / step_tokens);
-  const double rows = (sequences + prompt_rows) / steps;
-  result.rows = rows;
-  const double largest = std::ceil(sequences / used) + prompt_rows / steps;
-  result.cycle_us = std::max(steps * times.slowest_us(rows), times.way_us(largest));
-  result.tokens_per_second = sequences * 1e6 / result.cycle_us;
+  result.rows = cycle.rows;
+  double busiest = 1;
   for (const spec::StepCost& stage : times.stages) {
-    result.stage_use.push_back(std::min(1.0, steps * stage.us(rows) / result.cycle_us));
+    result.stage_use.push_back(cycle.us(stage));
+    busiest = std::max(busiest, result.stage_use.back());
   }
+  const double way = times.way_us(cycle.rows);
+  const double computing = way - times.round_trip_us - times.link_row_us * cycle.rows;
+  const auto stages = static_cast<double>(std::max<std::size_t>(1, times.stages.size()));
+  // Of independent steps the variances add up. A single stage waits for nobody.
+  const double jitter = stages > 1 ? times.jitter : 0;
+  result.cycle_us = mean_of_larger({busiest, jitter * busiest / std::sqrt(cycle.steps())},
+                                   {way, jitter * computing / std::sqrt(stages)});
+  result.tokens_per_second = std::max(1U, load.sequences) * 1e6 / result.cycle_us;
+  for (double& use : result.stage_use) use = std::min(1.0, use / result.cycle_us);
   return result;
 }
 
@@ -109,30 +158,19 @@ PipelineShape choose_shape(const ChainTimes& times, const PipelineLoad& load,
 }
 
 PipelineController::PipelineController(std::size_t stages, const PipelineOptions& options)
-    : options_(options), means_(stages), busy_us_(stages, 0) {
+    : options_(options), learned_(stages), busy_us_(stages, 0) {
   PACELINE_CHECK(stages > 0);
   times_.stages.resize(stages);
 }
 
 void PipelineController::observe_stage(std::size_t stage, std::uint32_t rows, double compute_us) {
-  PACELINE_CHECK(stage < means_.size());
+  PACELINE_CHECK(stage < learned_.size());
   busy_us_[stage] += compute_us;
   if (rows == 0) return;
-  Mean& mean = means_[stage][static_cast<std::uint32_t>(std::bit_width(rows))];
-  const double weight = mean.rows > 0 ? kNew : 1.0;
-  mean.rows += weight * (rows - mean.rows);
-  mean.us += weight * (compute_us - mean.us);
-  std::vector<spec::StepCost::Point>& points = times_.stages[stage].points;
-  points.clear();
-  // Smaller steps than any seen may be as cheap as their rows: believing it has them tried, and
-  // then they are measured. Believing that they cost as much would keep every chain at one group.
-  const Mean& smallest = means_[stage].begin()->second;
-  if (smallest.rows > 1) points.push_back({1, smallest.us / smallest.rows});
-  for (const auto& [size, seen] : means_[stage]) {
-    // More rows never cost less: what says so is noise.
-    const double least = points.empty() ? 0 : points.back().us;
-    points.push_back({seen.rows, std::max(seen.us, least)});
-  }
+  learned_[stage].observe(rows, compute_us);
+  times_.stages[stage] = learned_[stage].cost();
+  times_.jitter = 0;
+  for (const LearnedCost& cost : learned_) times_.jitter = std::max(times_.jitter, cost.jitter());
 }
 
 void LineFit::observe(double x, double y) {

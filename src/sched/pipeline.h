@@ -4,13 +4,15 @@
 // slowest stage needs for all groups, or as one group needs for the whole way there and back,
 // whichever is more: max(G max_s T_s(N/G), sum_s T_s(N/G) + round trip). Few groups are large and
 // leave stages idle; many are small, and a small step costs nearly as much as a large one. Uneven
-// stages are in the formula: only the slowest one counts against G.
+// stages are in the formula: only the slowest one counts against G. Where both are nearly the same,
+// as with one group per stage, each delay of either makes all wait: then the cycle is the mean of
+// the larger one of two noisy times.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
+#include "sched/learned_cost.h"
 #include "sched/scheduler.h"
 #include "spec/step_cost.h"
 
@@ -21,6 +23,7 @@ struct ChainTimes {
   std::vector<spec::StepCost> stages;  ///< by a step's rows
   double round_trip_us = 0;            ///< all links of a cycle, there and back
   double link_row_us = 0;              ///< of all links, per row of a step
+  double jitter = 0;                   ///< standard deviation of a step's time, as a share of it
 
   double slowest_us(double rows) const;  ///< of the stages
   double way_us(double rows) const;      ///< through all stages and links
@@ -98,15 +101,9 @@ class PipelineController {
   std::vector<double> take_use(double elapsed_us);
 
  private:
-  struct Mean {
-    double rows = 0;
-    double us = 0;
-  };
-
   const PipelineOptions options_;
   ChainTimes times_;
-  /// Of each stage, by the rows' power of two.
-  std::vector<std::map<std::uint32_t, Mean>> means_;
+  std::vector<LearnedCost> learned_;  ///< of each stage
   std::vector<double> busy_us_;
   double prompt_rows_ = 0;  ///< of late
   double decode_rows_ = 0;

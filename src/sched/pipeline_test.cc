@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <random>
 
@@ -82,6 +83,16 @@ TEST(ForecastTest, TheFormula) {
   EXPECT_DOUBLE_EQ(two.cycle_us, 17700);
   EXPECT_DOUBLE_EQ(two.tokens_per_second, 16e6 / 17700);
   EXPECT_DOUBLE_EQ(two.stage_use[1], 1.0);
+}
+
+TEST(ForecastTest, OfTwoNoisyTimesTheLargerOneCounts) {
+  ChainTimes times = {{part(0.5), part(0.5)}, 0, 0};
+  times.jitter = 0.1;
+  // Two groups of eight: both times have the mean 17.7 ms and the variance of two steps.
+  const double spread = std::hypot(885 * std::sqrt(2), 885 * std::sqrt(2));
+  EXPECT_NEAR(forecast(times, {16, 0}, 2, 512).cycle_us, 17700 + spread / std::sqrt(2 * M_PI), 1);
+  // With four groups the way is so much shorter that it does not matter.
+  EXPECT_NEAR(forecast(times, {16, 0}, 4, 512).cycle_us, 4 * 12900 / 2, 1);
 }
 
 TEST(ChooseShapeTest, FewGroupsNearbyMoreFarAway) {
@@ -173,6 +184,39 @@ TEST(BubbleTest, EqualStagesAreAlwaysBusy) {
     // What batching leaves: N tokens while a stage computes its half of both groups.
     EXPECT_GE(measured.tokens_per_second, 0.97 * sequences * 1e6 / whole_us(sequences / 2.0));
   }
+}
+
+/// Tokens per second of 16 sequences on two equal stages whose times vary by a tenth, with kernels
+/// that work in tiles of four rows.
+double decode_with_noise(const std::optional<PipelineShape>& fixed) {
+  Scheduler scheduler(options(16));
+  const spec::StepCost stage = {
+      {{1, 9350}, {2, 10600}, {4, 13400}, {5, 21750}, {8, 25900}, {12, 31500}, {16, 37000}}};
+  PipelineController controller(2, {});
+  TimedChain chain(scheduler, {stage, stage}, {50, 250, 250});
+  std::mt19937 random(3);
+  std::normal_distribution<double> noise(1, 0.1);
+  chain.noise = [&] { return std::max(0.5, noise(random)); };
+  if (fixed) {
+    scheduler.set_pipeline(*fixed);
+  } else {
+    chain.controller = &controller;
+  }
+  for (std::uint32_t id = 1; id <= 16; ++id) submit(scheduler, id, 8, 4000);
+  chain.run_until(10e6);
+  const double begin = chain.now_us();
+  const std::uint64_t tokens = chain.tokens();
+  chain.run_until(begin + 30e6);
+  return static_cast<double>(chain.tokens() - tokens) * 1e6 / (chain.now_us() - begin);
+}
+
+TEST(BubbleTest, MoreGroupsWhereTimesVary) {
+  const double two = decode_with_noise(PipelineShape{2, 40, 512, 512});
+  const double four = decode_with_noise(PipelineShape{4, 40, 512, 512});
+  const double learned = decode_with_noise({});
+  SCOPED_TRACE(fmt::format("two groups {:.1f}, four {:.1f}, learned {:.1f}", two, four, learned));
+  EXPECT_GT(four, 1.01 * two);
+  EXPECT_GT(learned, 0.98 * four);
 }
 
 TEST(BubbleTest, OfUnevenStagesTheSlowestIsBusyAndTheOthersInProportion) {

@@ -24,8 +24,11 @@ std::optional<StepPlan> StepPlanner::plan() {
   if (state_.in_flight.size() >= state_.shape.steps_in_flight) return std::nullopt;
   step_.id = record_.id = StepId(state_.last_step + 1);
   budget_ = state_.shape.step_tokens;
-  plan_decodes();
-  if (wants_prompts()) {
+  const bool has_room = has_room_for_prompts();
+  // Decodes ride along with prompts: a step of a few rows would cost much and come back no sooner
+  // than the prompts that it stands behind.
+  if (has_room || !has_many_prompts()) plan_decodes();
+  if (has_room && wants_prompts()) {
     plan_prefills();
     admit();
   }
@@ -161,14 +164,15 @@ void StepPlanner::decode(Sequence& sequence, std::uint32_t left) {
 
 // --- prompts, and texts of preempted sequences ---
 
-bool StepPlanner::wants_prompts() const {
+bool StepPlanner::has_room_for_prompts() const {
   std::uint64_t in_flight = 0;
   for (const StepInFlight& step : state_.in_flight) {
     for (const RowsInFlight& rows : step.rows) in_flight += rows.is_decode ? 0 : rows.rows;
   }
-  if (in_flight >= state_.shape.prompt_tokens_in_flight) return false;
-  // With all groups on the way, a step of a few rows would cost nearly what a full one does.
-  if (!step_.sequences.empty() || decode_steps_in_flight() < state_.shape.groups) return true;
+  return in_flight < state_.shape.prompt_tokens_in_flight;
+}
+
+bool StepPlanner::has_many_prompts() const {
   const std::uint64_t enough = state_.shape.step_tokens / 4;
   std::uint64_t rows = 0;
   for (const auto& [rank, sequence] : state_.running) {
@@ -182,6 +186,12 @@ bool StepPlanner::wants_prompts() const {
     if (rows >= enough) return true;
   }
   return false;
+}
+
+bool StepPlanner::wants_prompts() const {
+  // With all groups on the way, a step of a few rows would cost nearly what a full one does.
+  return !step_.sequences.empty() || decode_steps_in_flight() < state_.shape.groups ||
+         has_many_prompts();
 }
 
 bool StepPlanner::scores(const Sequence& sequence) {

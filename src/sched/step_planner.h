@@ -19,6 +19,8 @@ class StepPlanner {
  private:
   void plan_decodes();
   /// False where prompts should rather ride along with decodes that will be due soon.
+  bool has_room_for_prompts() const;
+  bool has_many_prompts() const;
   bool wants_prompts() const;
   void plan_prefills();
   void admit();

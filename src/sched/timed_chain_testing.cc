@@ -27,7 +27,8 @@ void TimedChain::send(const StepPlan& step) {
   double at = now_us_;
   for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
     const double arrival = at + link_us_[stage];
-    const double compute = sent.rows > 0 ? stages_[stage].us(sent.rows) : 0;
+    double compute = sent.rows > 0 ? stages_[stage].us(sent.rows) : 0;
+    if (noise) compute *= noise();
     at = std::max(arrival, free_us_[stage]) + compute;
     free_us_[stage] = at;
     busy_us_[stage] += compute;

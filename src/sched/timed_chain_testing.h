@@ -36,6 +36,8 @@ class TimedChain {
   /// Called with what each step brought.
   std::function<void(const Progress&)> on_progress;
   std::function<void(const StepPlan&)> on_plan;
+  /// Where it is given: each step's time at a stage is multiplied with what it gives.
+  std::function<double()> noise;
   /// Learns from each step where it is given, and shapes the pipeline.
   PipelineController* controller = nullptr;
 
