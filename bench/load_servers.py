@@ -141,16 +141,30 @@ class Prompts:
         return [[self.generator.randrange(1000, self.vocabulary) for _ in range(tokens)] for _ in range(count)]
 
 
-def probed_split(package: pathlib.Path, cores: list[int | None], threads: int, load: list, tokens: int) -> list[int]:
-    """Layers per stage by the times that `load` takes on a chain as the planner divides it; printed."""
-    if len(cores) == 1:
-        return []
-    probe = Chain("probe", package, cores, threads)
+PROBES = 3  # the times of a far too uneven split tell little of the best one
+
+
+def measured_times(package: pathlib.Path, cores: list[int | None], threads: int, split: list[int] | None,
+                   load: list, tokens: int) -> tuple[list[int], layer_split.Times]:
+    """The layers of each stage, as asked for or else as the planner divides them, and what they take."""
+    probe = Chain("probe", package, cores, threads, split)
     probe.ask([ids[::-1] for ids in load], tokens)  # the first one warms up
     answer = probe.ask(load, tokens)
     probe.close()
-    times = layer_split.times_of(answer["layers"], answer["busy"])
-    split = layer_split.divide(sum(answer["layers"]), len(cores), times)
+    return answer["layers"], layer_split.times_of(answer["layers"], answer["busy"])
+
+
+def probed_split(package: pathlib.Path, cores: list[int | None], threads: int, load: list, tokens: int) -> list[int]:
+    """Layers per stage by the times that `load` takes, first on a chain as the planner divides it, then on the
+    chain that these times ask for, until it stays; printed."""
+    if len(cores) == 1:
+        return []
+    split = None
+    for _ in range(PROBES):
+        probed, times = measured_times(package, cores, threads, split, load, tokens)
+        split = layer_split.divide(sum(probed), len(cores), times)
+        if split == probed:
+            break
     print(f"{len(load)} requests, {len(load[0])} in, {tokens} out, {len(cores)} stages: the head takes as long as "
           f"{times.head / times.layer:.1f} layers; split {'+'.join(map(str, split))}", flush=True)
     return split
