@@ -22,6 +22,8 @@ struct CompiledForm {
   std::shared_ptr<const void> keep_alive;  ///< the mapping that an imported model reads from
   ov::CompiledModel model;
   std::uint64_t weight_bytes = 0;
+  std::uint64_t embedding_rows = 0;  ///< of the table that ids are looked up in; 0: not known
+  bool rewinds_by_mask = false;      ///< stateful_graph.h
   bool is_imported = false;
   bool is_stored = false;        ///< in the cache now, by this call
   std::string reason;            ///< why it was compiled, where it was
