@@ -142,6 +142,7 @@ Result<ChainPlan> plan_chain(const shard::Manifest& manifest,
   ChainPlan plan;
   plan.package_digest = manifest.digest;
   plan.profile = settings.profile;
+  plan.engine = settings.engine;
   plan.threads = settings.threads;
   plan.logical_block_tokens = kLogicalBlockTokens;
   for (std::size_t stage = 0; stage < stages; ++stage) {
