@@ -31,7 +31,7 @@ struct WorkerFlags {
   bool insecure = false;
 };
 
-/// Where compiled stages are kept; empty: nowhere.
+/// Where compiled stages may be; empty: nowhere.
 std::filesystem::path forms_directory(const WorkerFlags& flags) {
   if (!flags.cache.empty()) return flags.cache;
   return shard::FormCache::default_directory().value_or(std::filesystem::path());
@@ -85,7 +85,7 @@ void add_worker_command(CLI::App& app, Status& done) {
   command->add_option("--threads", flags->threads, "Threads per stage; 0: the device's choice")
       ->capture_default_str();
   command->add_option("--cache", flags->cache,
-                      "Where compiled stages of the stateful engine are kept; "
+                      "Where paceline precompile has put stages for the stateful engine; "
                       "$XDG_CACHE_HOME/paceline/forms if not given");
   command->add_option("--log-level", flags->log_level, "debug, info, warn, error or off")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))

@@ -52,7 +52,7 @@ class Loader {
     }
     PACELINE_RETURN_IF_ERROR(compile());
     form_.load_time = clock_.now() - begin;
-    if (cache_ != nullptr) store();
+    if (cache_ != nullptr && options_.stores) store();
     return std::move(form_);
   }
 

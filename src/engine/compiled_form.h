@@ -42,8 +42,8 @@ Result<std::shared_ptr<ov::Model>> read_stage(ov::Core& core, const FormOptions&
 
 /// `cache` may be null: then it is compiled. A form is imported only where its identity is the one
 /// wanted and its blob has its hash; the import gets the properties that a compile would. Anything
-/// else is compiled, and stored where the device can export. Errors: those of reading, cutting and
-/// compiling; never those of the cache.
+/// else is compiled, and stored where the options say so and the device can export. Errors: those
+/// of reading, cutting and compiling; never those of the cache.
 Result<CompiledForm> load_compiled_form(ov::Core& core, const FormOptions& options,
                                         const shard::FormCache* cache);
 

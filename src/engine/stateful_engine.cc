@@ -297,6 +297,7 @@ FormOptions form_options(const StageOptions& options, const FormSource& source) 
   form.layers = options.layers;
   form.profile = options.profile;
   form.threads = options.threads;
+  form.stores = false;  // gigabytes, perhaps: only where somebody asked for it
   form.before_reading = source.before_reading;
   return form;
 }

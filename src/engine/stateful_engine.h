@@ -33,7 +33,8 @@
 
 namespace paceline::engine {
 
-/// Where a compiled stage may be found; compiled_form.h has the rules.
+/// Where a compiled stage may be found, once precompile.h has put it there; compiled_form.h has the
+/// rules.
 struct FormSource {
   const shard::FormCache* cache = nullptr;  ///< nullptr: always compiled
   std::string package_digest;

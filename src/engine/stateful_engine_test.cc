@@ -11,6 +11,7 @@
 #include "engine/compiled_form.h"
 #include "engine/engine_testing.h"
 #include "engine/paged_engine.h"
+#include "engine/precompile.h"
 #include "engine/stateful_graph.h"
 
 namespace paceline::engine {
@@ -93,7 +94,9 @@ TEST_P(StatefulModelTest, ExactIsTheSameInAnyStepsAndStages) {
   EXPECT_EQ(difference(after_forgetting(cut, 2), straight), 0.0F);
 }
 
-TEST_P(StatefulModelTest, FastStagesComputeWhatTheWholeDoesAndForget) {
+class StatefulFastTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(StatefulFastTest, StagesComputeWhatTheWholeDoesAndForget) {
   StatefulChain whole(GetParam(), 1, Profile::kFast);
   StatefulChain cut(GetParam(), 2, Profile::kFast);
   const std::vector<std::uint32_t> sizes = {19, 1, 1, 5, 1};
@@ -110,6 +113,10 @@ TEST_P(StatefulModelTest, FastStagesComputeWhatTheWholeDoesAndForget) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, StatefulModelTest, testing::ValuesIn(cut::tiny_model_names()));
+
+/// Those that differ most in their graphs; the first and the last forget by mask.
+INSTANTIATE_TEST_SUITE_P(TinyModels, StatefulFastTest,
+                         testing::Values("llama_tied", "gemma3", "gpt_oss", "bloom", "qwen3_moe"));
 
 class StatefulEngineTest : public testing::Test {
  protected:
@@ -230,9 +237,19 @@ TEST_F(StatefulEngineTest, AStageOfTheCacheComputesWhatTheCompiledOneDoes) {
   const auto root =
       std::filesystem::temp_directory_path() / fmt::format("paceline-stateful-{}", ::getpid());
   const auto cache = shard::FormCache::open(root).value();
+  const auto forms = [&] { return std::distance(std::filesystem::directory_iterator(root), {}); };
+  std::ptrdiff_t stored = 0;
   for (const LayerRange layers : {LayerRange{0, kLayers}, LayerRange{2, kLayers}}) {
     const StageOptions options = options_for("gemma3", layers, Profile::kFast);
     const auto compiled = load_stateful_engine(options, {&cache, "0123456789abcdef", {}});
+    EXPECT_EQ(forms(), stored) << "nothing is stored without being asked";
+    FormOptions form;
+    form.package = options.package;
+    form.package_digest = "0123456789abcdef";
+    form.layers = layers;
+    form.threads = options.threads;
+    ASSERT_TRUE(precompile(form, cache));
+    EXPECT_EQ(forms(), ++stored);
     const auto imported = load_stateful_engine(
         options, {&cache, "0123456789abcdef",
                   [] { return Status(fail(ErrorCode::kInternal, "was read")); }});

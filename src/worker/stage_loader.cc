@@ -40,10 +40,11 @@ Status check_memory(const shard::Manifest& manifest, const wire::AssignStage& as
 
 /// Nothing where there is none, or none can be had: then the stage is compiled.
 std::optional<shard::FormCache> open_forms(const std::filesystem::path& directory) {
-  if (directory.empty()) return std::nullopt;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(directory, ignored)) return std::nullopt;
   auto cache = shard::FormCache::open(directory);
   if (cache) return *std::move(cache);
-  spdlog::warn("compiled stages are not kept: {}", cache.error().message());
+  spdlog::warn("compiled stages are not used: {}", cache.error().message());
   return std::nullopt;
 }
 

@@ -17,10 +17,8 @@ using StageLoader =
     std::function<Result<std::unique_ptr<engine::StageEngine>>(const wire::AssignStage&)>;
 
 struct LoaderOptions {
-  std::uint32_t threads = 0;  ///< where an assignment leaves the number open
-  /// The cache of compiled stages, which is made where a stage is loaded that can use it; empty:
-  /// none.
-  std::filesystem::path forms;
+  std::uint32_t threads = 0;    ///< where an assignment leaves the number open
+  std::filesystem::path forms;  ///< the cache of compiled stages; none where it is not there
 };
 
 /// The product's loader: the assignment's engine on CPU, the stateful one imported from the cache
