@@ -3,7 +3,8 @@
 
 All use the same two cores with two threads each: only one works at a time. Every block asks each
 of them once, with one prompt of its own, in a rotating order; ratios are taken within a block.
-The random 1B configuration decides; SmolLM2 is reported beside it.
+The random 1B configuration decides; SmolLM2 is reported beside it. With --engine stateful each chain is
+there once more, with the state and the attention that openvino_genai uses.
 """
 
 import argparse
@@ -51,6 +52,8 @@ def measure(package, arguments, vocabulary: int) -> dict[str, list[dict]]:
     tokens = arguments.tokens
     peers = [servers.GenAi("genai", package, THREADS, PROPERTIES)]
     peers += [servers.Chain(f"chain{n}", package, n, THREADS, tokens) for n in STAGES]
+    if arguments.engine == "stateful":
+        peers += [servers.Chain(f"state{n}", package, n, THREADS, tokens, "stateful") for n in STAGES]
     generator = random.Random(7)
     answers = {peer.name: [] for peer in peers}
     noisy = 0
@@ -98,6 +101,9 @@ def table(title: str, answers: dict[str, list[dict]]) -> None:
 
 def ratios_of(prefix: str, answers: dict[str, list[dict]]) -> dict[str, judgement.Ratio]:
     found = {}
+    for name, own in answers.items():
+        if name.startswith("state"):
+            found[f"{prefix}.decode.{name}"] = judgement.paired_ratio(rates(own), rates(answers["genai"]))
     for n in STAGES:
         own = answers[f"chain{n}"]
         found[f"{prefix}.decode.{n}"] = judgement.paired_ratio(rates(own), rates(answers["genai"]))
@@ -117,6 +123,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=judgement.MINIMUM_BLOCKS)
     parser.add_argument("--tokens", type=int, default=33, help="decoded per request")
+    parser.add_argument("--engine", choices=("paged", "stateful"), default="paged",
+                        help="stateful: also the chains of the stateful engine")
     parser.add_argument("--trial", action="store_true",
                         help="two blocks, without waiting for idle cores: to try the benchmark itself")
     arguments = parser.parse_args()

@@ -47,11 +47,12 @@ class GenAi(Server):
 class Chain(Server):
     """`paceline generate` over local stage processes."""
 
-    def __init__(self, name: str, package: pathlib.Path, stages: int, threads: int, tokens: int):
+    def __init__(self, name: str, package: pathlib.Path, stages: int, threads: int, tokens: int,
+                 engine: str = "paged"):
         super().__init__(
             name,
             [str(PACELINE), "generate", "--package", str(package), "--stages", str(stages),
-             "--threads", str(threads), "--profile", "fast", "--ctx", "2048", "--prompts", "-",
+             "--threads", str(threads), "--profile", "fast", "--ctx", "2048", "--engine", engine, "--prompts", "-",
              "--ignore-eos", "--max-tokens", str(tokens), "--json"],
         )
 

@@ -2,6 +2,7 @@
 
 #include "base/checked_math.h"
 #include "base/element_type.h"
+#include "base/engine_kind.h"
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/profile.h"
@@ -61,6 +62,14 @@ TEST(ProfileTest, NamesGoBothWays) {
   EXPECT_EQ(profile_from_string(to_string(Profile::kExact)), Profile::kExact);
   EXPECT_EQ(profile_from_string(to_string(Profile::kFast)), Profile::kFast);
   EXPECT_EQ(profile_from_string("quick"), std::nullopt);
+}
+
+TEST(EngineKind, NamesAreReadBack) {
+  for (const EngineKind kind : {EngineKind::kPaged, EngineKind::kStateful}) {
+    EXPECT_EQ(engine_kind_from_string(to_string(kind)), kind);
+  }
+  EXPECT_EQ(to_string(EngineKind::kStateful), "stateful");
+  EXPECT_EQ(engine_kind_from_string("packed"), std::nullopt);
 }
 
 }  // namespace

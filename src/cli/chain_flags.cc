@@ -48,6 +48,7 @@ Result<coordinator::ChainSettings> chain_settings(const ChainFlags& flags,
   settings.context_tokens = flags.context_tokens;
   settings.kv_memory_bytes = flags.kv_memory_bytes;
   PACELINE_ASSIGN_OR_RETURN(settings.profile, profile_of(flags));
+  settings.engine = engine_kind_from_string(flags.engine).value_or(EngineKind::kPaged);
   if (!flags.split.empty()) {
     auto weights = plan::parse_weights(flags.split);
     if (!weights) return fail(weights.error().with_context("--split"));
@@ -91,6 +92,12 @@ void ChainFlags::add_to(CLI::App& command) {
   command.add_option("--split", split,
                      "Layers per stage, in proportion: 10,20 gives the second twice as many");
   command.add_option("--profile", profile, "fast, or exact (f32, the same tokens in any batch)")
+      ->capture_default_str();
+  command
+      .add_option("--engine", engine,
+                  "paged: many sequences, shared prefixes; stateful: one at a time, as OpenVINO "
+                  "GenAI runs a stream")
+      ->check(CLI::IsMember({"paged", "stateful"}))
       ->capture_default_str();
   command.add_option("--threads", threads, "Threads per stage; 0: the device's choice")
       ->capture_default_str();
@@ -176,6 +183,7 @@ Status ChainSession::start(const ChainFlags& flags) {
   const std::size_t stages = plan.route.size();
   PACELINE_ASSIGN_OR_RETURN(chain_,
                             coordinator::Chain::start(std::move(pool), std::move(plan), clock_));
+  chain_->limit(options.scheduler);
   generator_ = std::make_unique<coordinator::BatchGenerator>(
       *chain_, stages, tokenizer_ ? &*tokenizer_ : nullptr, clock_, options);
   start_time_ = clock_.now() - begin;

@@ -28,6 +28,7 @@ struct ChainFlags {
   std::string workers;  ///< "host:port,..."; empty: local ones
   std::string split;    ///< "10,20"; empty: by bytes
   std::string profile = "fast";
+  std::string engine = "paged";
   std::uint32_t threads = 0;
   std::uint32_t context_tokens = 0;
   std::uint64_t kv_memory_bytes = 0;

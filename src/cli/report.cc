@@ -100,10 +100,13 @@ Result<nlohmann::json> chain_json(ChainSession& session) {
   }
   const coordinator::ChainPlan& plan = session.chain().plan();
   const sched::SchedulerStats work = session.generator().stats().scheduler;
-  nlohmann::json json = {
-      {"stages", std::move(stages)},        {"work", to_json(work)},
-      {"profile", to_string(plan.profile)}, {"context_tokens", plan.context_tokens},
-      {"kv_tokens", kv_tokens(plan)},       {"start_ms", to_milliseconds(session.start_time())}};
+  nlohmann::json json = {{"stages", std::move(stages)},
+                         {"work", to_json(work)},
+                         {"profile", to_string(plan.profile)},
+                         {"engine", to_string(plan.engine)},
+                         {"context_tokens", plan.context_tokens},
+                         {"kv_tokens", kv_tokens(plan)},
+                         {"start_ms", to_milliseconds(session.start_time())}};
   if (session.drafter() != nullptr) json["draft"] = to_json(*session.drafter());
   return json;
 }

@@ -15,6 +15,7 @@
 #include "coordinator/local_workers.h"
 #include "engine/devices.h"
 #include "net/tcp_transport.h"
+#include "shard/form_cache.h"
 #include "worker/worker.h"
 
 namespace paceline::cli {
@@ -26,8 +27,15 @@ struct WorkerFlags {
   std::string name;
   std::string log_level = "info";
   std::uint32_t threads = 0;
+  std::string cache;
   bool insecure = false;
 };
+
+/// Where compiled stages may be; empty: nowhere.
+std::filesystem::path forms_directory(const WorkerFlags& flags) {
+  if (!flags.cache.empty()) return flags.cache;
+  return shard::FormCache::default_directory().value_or(std::filesystem::path());
+}
 
 std::string host_name() {
   std::array<char, 256> name = {};
@@ -51,9 +59,10 @@ Status serve(const WorkerFlags& flags) {
   net::NetworkThread thread;
   net::TcpTransport transport(thread);
   PACELINE_ASSIGN_OR_RETURN(
-      const auto worker,
-      worker::Worker::start(transport, store, worker::make_stage_loader(store, flags.threads),
-                            clock, options));
+      const auto worker, worker::Worker::start(transport, store,
+                                               worker::make_stage_loader(
+                                                   store, {flags.threads, forms_directory(flags)}),
+                                               clock, options));
   fmt::print("{}{}\n", coordinator::kListeningPrefix, worker->endpoint().to_string());
   std::fflush(stdout);
   wait_for_interrupt();
@@ -75,6 +84,9 @@ void add_worker_command(CLI::App& app, Status& done) {
   command->add_option("--name", flags->name, "What others call this worker; the host's name");
   command->add_option("--threads", flags->threads, "Threads per stage; 0: the device's choice")
       ->capture_default_str();
+  command->add_option("--cache", flags->cache,
+                      "Where paceline precompile has put stages for the stateful engine; "
+                      "$XDG_CACHE_HOME/paceline/forms if not given");
   command->add_option("--log-level", flags->log_level, "debug, info, warn, error or off")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
       ->capture_default_str();

@@ -1,5 +1,6 @@
 #include "coordinator/chain.h"
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <utility>
@@ -52,6 +53,7 @@ Status Chain::assign() {
   wire::AssignStage assignment;
   assignment.package_digest = plan_.package_digest;
   assignment.profile = plan_.profile;
+  assignment.engine = plan_.engine;
   assignment.threads = plan_.threads;
   assignment.context_tokens = plan_.context_tokens;
   assignment.kv_blocks = plan_.kv_blocks;
@@ -69,9 +71,22 @@ Status Chain::assign() {
     report.worker_name = pool_->welcomes().at(report.entry.address).name;
     PACELINE_ASSIGN_OR_RETURN(
         report.ready, pool_->await_ready(StageId(static_cast<std::uint32_t>(stage)), deadline));
+    if (report.ready.engine != plan_.engine) {
+      return fail(ErrorCode::kUnimplemented,
+                  "worker {} was asked for the {} engine and loaded the {} one: update it",
+                  report.entry.address, to_string(plan_.engine), to_string(report.ready.engine));
+    }
     stages_.push_back(std::move(report));
   }
   return {};
+}
+
+void Chain::limit(sched::SchedulerOptions& options) const {
+  for (const StageReport& stage : stages_) {
+    const std::uint32_t most = stage.ready.max_sequences;
+    if (most > 0) options.max_running = std::min(options.max_running, most);
+    if (stage.ready.keeps_kv_apart) options.shares_kv = false;
+  }
 }
 
 Status Chain::warm_up() {

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/engine_kind.h"
 #include "base/error.h"
 #include "base/profile.h"
 #include "coordinator/step_runner.h"
 #include "coordinator/worker_pool.h"
+#include "sched/scheduler.h"
 #include "wire/messages.h"
 
 namespace paceline::coordinator {
@@ -20,6 +22,7 @@ struct ChainPlan {
   std::string package_digest;
   std::vector<wire::RouteEntry> route;
   Profile profile = Profile::kFast;
+  EngineKind engine = EngineKind::kPaged;
   std::uint32_t threads = 0;  ///< per stage; 0: the worker's choice
   std::uint32_t context_tokens = 0;
   std::uint32_t kv_blocks = 0;
@@ -48,6 +51,8 @@ class Chain final : public StepRunner {
 
   const ChainPlan& plan() const { return plan_; }
   const std::vector<StageReport>& stages() const { return stages_; }
+  /// Lowers what is planned to what all stages can: sequences at a time, shared KV.
+  void limit(sched::SchedulerOptions& options) const;
   /// Memory of each stage's process now, by worker address.
   Result<std::map<std::string, wire::Pong>> status();
 

@@ -94,7 +94,9 @@ Status choose_context(const shard::Manifest& manifest, const std::map<std::strin
   }
   const std::uint64_t one = is_given ? blocks : std::min(blocks, most / kLogicalBlockTokens);
   const std::uint64_t many = std::min(room.fit, room.wanted) / kLogicalBlockTokens;
-  plan.kv_blocks = static_cast<std::uint32_t>(std::max(one, many));
+  // A state is as long as its sequence: there is nothing to hold others in.
+  const bool is_one = plan.engine == EngineKind::kStateful;
+  plan.kv_blocks = static_cast<std::uint32_t>(is_one ? one : std::max(one, many));
   plan.context_tokens = static_cast<std::uint32_t>(std::min(context, one * kLogicalBlockTokens));
   return {};
 }
@@ -142,6 +144,7 @@ Result<ChainPlan> plan_chain(const shard::Manifest& manifest,
   ChainPlan plan;
   plan.package_digest = manifest.digest;
   plan.profile = settings.profile;
+  plan.engine = settings.engine;
   plan.threads = settings.threads;
   plan.logical_block_tokens = kLogicalBlockTokens;
   for (std::size_t stage = 0; stage < stages; ++stage) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/engine_kind.h"
 #include "base/error.h"
 #include "coordinator/chain.h"
 #include "shard/manifest.h"
@@ -21,6 +22,7 @@ struct ChainSettings {
   std::vector<std::string> workers;  ///< one per stage, in order; one may stand there repeatedly
   std::vector<double> weights;       ///< layers per stage, in proportion; empty: by bytes
   Profile profile = Profile::kFast;
+  EngineKind engine = EngineKind::kPaged;
   std::uint32_t threads = 0;
   std::uint32_t context_tokens = 0;  ///< 0: the model's, or what fits
   /// For the KV cache on each machine; 0: kKvMemoryBytes, at most half of what the weights leave,

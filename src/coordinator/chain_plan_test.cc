@@ -81,6 +81,19 @@ TEST(ChainPlanTest, WeightsAreNumbersOfLayers) {
                  {"--split has 3 weights for 2 stages"});
 }
 
+TEST(ChainPlanTest, AnEngineOfOneSequenceHasKvForOneContext) {
+  const Welcomes welcomes = {{"a:1", welcome(8192 * kMiB)}};
+  auto settings = settings_for(welcomes);
+  settings.context_tokens = 100;
+  EXPECT_GT(plan_chain(model(4), welcomes, settings)->kv_blocks, 4U);
+  settings.engine = EngineKind::kStateful;
+  const auto plan = plan_chain(model(4), welcomes, settings);
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_EQ(plan->engine, EngineKind::kStateful);
+  EXPECT_EQ(plan->kv_blocks, 4U);
+  EXPECT_EQ(plan->context_tokens, 100U);
+}
+
 TEST(ChainPlanTest, MoreStagesThanLayersAreRefused) {
   const Welcomes welcomes = {{"a:1", welcome(8192 * kMiB)}, {"b:1", welcome(8192 * kMiB)}};
   expect_refused(plan_chain(model(1), welcomes, settings_for(welcomes)),

@@ -115,6 +115,66 @@ TEST_F(ChainTest, TextComesOutOfAChainAsOutOfTheWholeModel) {
   EXPECT_EQ(second->tokens, fake_answer(request.prompt, kFakeLayers, 12));
 }
 
+TEST_F(ChainTest, AnEngineOfOneSequenceIsGivenOneAfterTheOther) {
+  const std::string a = workers_.start();
+  const std::string b = workers_.start();
+  ChainPlan stateful = plan({{a, {0, 2}}, {b, {2, kFakeLayers}}});
+  stateful.engine = EngineKind::kStateful;
+  auto chain = start(stateful);
+  ASSERT_TRUE(chain) << chain.error().message();
+  BatchOptions options;
+  options.scheduler.context_tokens = 64;
+  options.scheduler.kv_blocks = 16;
+  options.scheduler.block_tokens = kFakeBlockTokens;
+  options.speculation = Speculation::kAlways;
+  (*chain)->limit(options.scheduler);
+  EXPECT_EQ(options.scheduler.max_running, 1U);
+  EXPECT_FALSE(options.scheduler.shares_kv);
+  BatchGenerator generator(**chain, 2, nullptr, clock_, options);
+  const std::atomic<bool> cancelled = false;
+  GenerationRequest request;
+  request.prompt = {5, 6, 7, 5, 6, 7, 5, 6, 7};
+  request.max_tokens = 20;
+  request.ignore_eos = true;
+  request.choices = 3;
+  const auto expected = fake_answer(request.prompt, kFakeLayers, 20);
+  // Two requests at once, of three answers each, with guesses: all the same as alone.
+  auto first = std::make_shared<AnswerWaiter>(3, nullptr);
+  auto second = std::make_shared<AnswerWaiter>(3, nullptr);
+  const auto one = generator.submit(request, first);
+  const auto two = generator.submit(request, second);
+  ASSERT_TRUE(one && two);
+  for (const auto& [id, waiter] : {std::pair{*one, first}, {*two, second}}) {
+    const auto answers = wait_for_answers(generator, id, *waiter, cancelled);
+    ASSERT_TRUE(answers) << answers.error().message();
+    ASSERT_EQ(answers->size(), 3U);
+    for (const Generation& answer : *answers) {
+      EXPECT_EQ(answer.tokens, expected);
+      EXPECT_EQ(answer.reused_tokens, 0U);
+    }
+  }
+}
+
+TEST_F(ChainTest, ThePagedEngineSetsNoLimits) {
+  const std::string a = workers_.start();
+  const auto chain = start(plan({{a, {0, kFakeLayers}}}));
+  ASSERT_TRUE(chain) << chain.error().message();
+  sched::SchedulerOptions options;
+  (*chain)->limit(options);
+  EXPECT_EQ(options.max_running, sched::SchedulerOptions().max_running);
+  EXPECT_TRUE(options.shares_kv);
+}
+
+TEST_F(ChainTest, AWorkerThatDoesNotKnowTheEngineIsNamed) {
+  workers_.knows_engines = false;
+  const std::string a = workers_.start();
+  ChainPlan stateful = plan({{a, {0, kFakeLayers}}});
+  stateful.engine = EngineKind::kStateful;
+  expect_error(
+      start(stateful), ErrorCode::kUnimplemented,
+      {"worker " + a, "asked for the stateful engine and loaded the paged one: update it"});
+}
+
 TEST_F(ChainTest, TheEndOfAChainFreesItsWorkers) {
   const std::string a = workers_.start();
   const ChainPlan whole = plan({{a, {0, kFakeLayers}}});

@@ -3,28 +3,20 @@
 #include <chrono>
 #include <utility>
 
-#include <openvino/op/constant.hpp>
 #include <openvino/runtime/properties.hpp>
 
 #include "cut/cut.h"
 #include "cut/openvino_error.h"
 #include "engine/device_properties.h"
 #include "engine/devices.h"
+#include "engine/stage_graph.h"
+#include "engine/stateful_graph.h"
 
 namespace paceline::engine {
 namespace {
 
 constexpr char kStatefulEngine[] = "stateful";
 constexpr std::size_t kMaxNameBytes = 256;
-
-std::uint64_t constant_bytes(const ov::Model& model) {
-  std::uint64_t bytes = 0;
-  for (const auto& node : model.get_ops()) {
-    const auto constant = ov::as_type_ptr<ov::op::v0::Constant>(node);
-    if (constant) bytes += constant->get_byte_size();
-  }
-  return bytes;
-}
 
 shard::FormIdentity identity_of(ov::Core& core, const FormOptions& options,
                                 const ov::AnyMap& properties) {
@@ -60,7 +52,7 @@ class Loader {
     }
     PACELINE_RETURN_IF_ERROR(compile());
     form_.load_time = clock_.now() - begin;
-    if (cache_ != nullptr) store();
+    if (cache_ != nullptr && options_.stores) store();
     return std::move(form_);
   }
 
@@ -100,6 +92,8 @@ class Loader {
     form_.keep_alive = *found;
     form_.is_imported = true;
     form_.weight_bytes = header.weight_bytes;
+    form_.embedding_rows = header.embedding_rows;
+    form_.rewinds_by_mask = header.rewinds_by_mask;
     form_.compile_time = std::chrono::microseconds(header.compile_us);
     form_.form_bytes = blob.size() + shard::kFormTrailerBytes;
     cache_->touch(wanted);
@@ -112,6 +106,9 @@ class Loader {
     PACELINE_ASSIGN_OR_RETURN(const auto stage, read_stage(core_, options_, options_.layers));
     header_.weight_group = weight_group_size(*stage);
     header_.weight_bytes = form_.weight_bytes = constant_bytes(*stage);
+    header_.embedding_rows = form_.embedding_rows = embedding_rows(*stage);
+    header_.rewinds_by_mask = form_.rewinds_by_mask = rewinds_by_mask(*stage);
+    PACELINE_RETURN_IF_ERROR(make_stateful(stage, inference_precision(core_, options_.profile)));
     const ov::AnyMap properties = form_properties(core_, options_, header_.weight_group);
     PACELINE_ASSIGN_OR_RETURN(form_.model, cut::catch_openvino("compiling the stage", [&] {
                                 return core_.compile_model(stage, options_.device, properties);

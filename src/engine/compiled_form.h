@@ -22,6 +22,8 @@ struct CompiledForm {
   std::shared_ptr<const void> keep_alive;  ///< the mapping that an imported model reads from
   ov::CompiledModel model;
   std::uint64_t weight_bytes = 0;
+  std::uint64_t embedding_rows = 0;  ///< of the table that ids are looked up in; 0: not known
+  bool rewinds_by_mask = false;      ///< stateful_graph.h
   bool is_imported = false;
   bool is_stored = false;        ///< in the cache now, by this call
   std::string reason;            ///< why it was compiled, where it was
@@ -40,8 +42,8 @@ Result<std::shared_ptr<ov::Model>> read_stage(ov::Core& core, const FormOptions&
 
 /// `cache` may be null: then it is compiled. A form is imported only where its identity is the one
 /// wanted and its blob has its hash; the import gets the properties that a compile would. Anything
-/// else is compiled, and stored where the device can export. Errors: those of reading, cutting and
-/// compiling; never those of the cache.
+/// else is compiled, and stored where the options say so and the device can export. Errors: those
+/// of reading, cutting and compiling; never those of the cache.
 Result<CompiledForm> load_compiled_form(ov::Core& core, const FormOptions& options,
                                         const shard::FormCache* cache);
 

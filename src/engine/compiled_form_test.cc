@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <numeric>
 
 #include "engine/precompile.h"
+#include "engine/stage_graph.h"
 
 namespace paceline::engine {
 namespace {
@@ -63,6 +65,9 @@ class CompiledFormTest : public testing::Test {
       ov::Tensor beams(ov::element::i32, {1});
       beams.data<std::int32_t>()[0] = 0;
       request.set_tensor("beam_idx", beams);
+      ov::Tensor sampled(ov::element::i64, {tokens});
+      std::iota(sampled.data<std::int64_t>(), sampled.data<std::int64_t>() + tokens, 0);
+      request.set_tensor(kSampledRowsInput, sampled);
       request.infer();
       const ov::Tensor output = request.get_output_tensor(0);
       all.insert(all.end(), output.data<float>(), output.data<float>() + output.get_size());

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include <openvino/op/constant.hpp>
 #include <openvino/runtime/core.hpp>
 
 #include "cut/cut.h"
@@ -14,43 +13,14 @@
 #include "engine/device_properties.h"
 #include "engine/paged_graph.h"
 #include "engine/paged_inputs.h"
+#include "engine/stage_graph.h"
+#include "engine/stage_ports.h"
 
 namespace paceline::engine {
 namespace {
 
 bool is_cache(const std::string& name) {
   return name.starts_with("key_cache.") || name.starts_with("value_cache.");
-}
-
-Result<ElementType> element_type(const ov::element::Type& type) {
-  if (type == ov::element::f32) return ElementType::kF32;
-  if (type == ov::element::f16) return ElementType::kF16;
-  if (type == ov::element::bf16) return ElementType::kBF16;
-  return fail(ErrorCode::kUnimplemented, "a boundary tensor of type {} cannot travel",
-              type.get_type_name());
-}
-
-/// A port's shape without its leading rows; [N, 1, H] and [N, H] both have rows of [H].
-Result<BoundarySpec> boundary_spec(const ov::Output<const ov::Node>& port, const char* name) {
-  BoundarySpec spec;
-  spec.name = name;
-  PACELINE_ASSIGN_OR_RETURN(spec.type, element_type(port.get_element_type()));
-  const ov::Dimension width = *port.get_partial_shape().rbegin();
-  if (width.is_dynamic()) {
-    return fail(ErrorCode::kUnimplemented, "boundary tensor {} has a row of dynamic size", name);
-  }
-  spec.row_shape = {static_cast<std::uint64_t>(width.get_length())};
-  return spec;
-}
-
-std::uint64_t constant_bytes(const ov::Model& model) {
-  std::uint64_t bytes = 0;
-  for (const auto& node : model.get_ops()) {
-    if (const auto constant = ov::as_type_ptr<ov::op::v0::Constant>(node)) {
-      bytes += constant->get_byte_size();
-    }
-  }
-  return bytes;
 }
 
 template <typename T>
@@ -72,7 +42,6 @@ class PagedEngine final : public StageEngine {
   Result<StageOutput> run(const StageBatch& batch) override;
 
  private:
-  Status check_sizes(const StageBatch& batch) const;
   void copy_blocks(std::span<const BlockCopy> copies);
   void bind(PagedInputs& inputs);
   void bind_boundary(const StageBatch& batch, const PagedInputs& inputs);
@@ -120,36 +89,6 @@ Status PagedEngine::allocate_caches(const StageOptions& options) {
     info_.kv_bytes += tensor.get_byte_size();
     request_.set_tensor(input, tensor);
     caches_.emplace(name, tensor);
-  }
-  return {};
-}
-
-Status PagedEngine::check_sizes(const StageBatch& batch) const {
-  const std::size_t rows = batch.rows();
-  if (info_.is_first) {
-    if (batch.tokens.size() != rows) {
-      return fail(ErrorCode::kInvalidArgument, "the step has {} tokens for {} rows",
-                  batch.tokens.size(), rows);
-    }
-    for (const std::int64_t token : batch.tokens) {
-      if (token < 0 ||
-          (embedding_rows_ > 0 && static_cast<std::uint64_t>(token) >= embedding_rows_)) {
-        return fail(ErrorCode::kInvalidArgument, "token id {}, the model has {}", token,
-                    embedding_rows_);
-      }
-    }
-    return {};
-  }
-  if (batch.boundaries.size() != info_.input_boundary.size()) {
-    return fail(ErrorCode::kInvalidArgument, "the step has {} boundary tensors, {} are expected",
-                batch.boundaries.size(), info_.input_boundary.size());
-  }
-  for (std::size_t index = 0; index < batch.boundaries.size(); ++index) {
-    const std::uint64_t expected = rows * info_.input_boundary[index].row_bytes();
-    if (batch.boundaries[index].size() != expected) {
-      return fail(ErrorCode::kInvalidArgument, "boundary tensor {} has {} bytes, {} are expected",
-                  info_.input_boundary[index].name, batch.boundaries[index].size(), expected);
-    }
   }
   return {};
 }
@@ -229,7 +168,7 @@ StageOutput PagedEngine::output(const PagedInputs& inputs) {
 }
 
 Result<StageOutput> PagedEngine::run(const StageBatch& batch) {
-  PACELINE_RETURN_IF_ERROR(check_sizes(batch));
+  PACELINE_RETURN_IF_ERROR(check_sizes(info_, embedding_rows_, batch));
   for (const BlockCopy& copy : batch.copies) {
     if (std::max(copy.from, copy.to).value() >= addressing_.kv_blocks) {
       return fail(ErrorCode::kInvalidArgument, "a block copy {} -> {} is outside of {} KV blocks",
@@ -246,32 +185,6 @@ Result<StageOutput> PagedEngine::run(const StageBatch& batch) {
     result = output(inputs);
   }));
   return result;
-}
-
-Result<StageInfo> stage_info(const ov::CompiledModel& model, LayerRange layers,
-                             std::uint32_t total_layers) {
-  StageInfo info;
-  info.layers = layers;
-  info.is_first = layers.begin == 0;
-  info.is_last = layers.end == total_layers;
-  for (const auto& input : model.inputs()) {
-    if (info.is_first || !input.get_names().contains(cut::kBoundaryInput)) continue;
-    PACELINE_ASSIGN_OR_RETURN(auto spec, boundary_spec(input, cut::kBoundaryOutput));
-    info.input_boundary.push_back(std::move(spec));
-  }
-  PACELINE_ASSIGN_OR_RETURN(auto out, [&]() -> Result<BoundarySpec> {
-    if (!info.is_last) return boundary_spec(model.output(0), cut::kBoundaryOutput);
-    BoundarySpec logits;
-    logits.row_shape = {
-        static_cast<std::uint64_t>(model.output(0).get_partial_shape().rbegin()->get_length())};
-    return logits;
-  }());
-  if (info.is_last) {
-    info.vocabulary_size = out.row_shape.front();
-  } else {
-    info.output_boundary.push_back(std::move(out));
-  }
-  return info;
 }
 
 }  // namespace
@@ -292,7 +205,7 @@ Result<std::unique_ptr<StageEngine>> make_paged_engine(std::shared_ptr<const ov:
         return core.compile_model(
             stage, "CPU", cpu_properties(core, options.profile, options.threads, weight_group));
       }));
-  PACELINE_ASSIGN_OR_RETURN(auto info, stage_info(compiled, options.layers, analysis.layers()));
+  PACELINE_ASSIGN_OR_RETURN(auto info, stage_info(compiled, options.layers));
   info.weight_bytes = weight_bytes;
   info.compile_time = clock.now() - begin;
   auto engine = std::make_unique<PagedEngine>(

@@ -3,12 +3,11 @@
 
 #include <gmock/gmock.h>
 
-#include <cmath>
-#include <numeric>
 #include <ostream>
 
 #include "cut/test_models.h"
-#include "engine/paged_graph.h"
+#include "engine/engine_testing.h"
+#include "engine/stage_graph.h"
 
 namespace paceline::engine {
 namespace {
@@ -16,96 +15,11 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::uint32_t kLayers = 4;
-constexpr std::uint32_t kVocabulary = 256;
-constexpr std::uint32_t kBlocks = 16;
-constexpr std::uint32_t kBlockTokens = 32;
-constexpr std::uint32_t kBlocksOfSequence = 3;
-
-std::filesystem::path directory_of(const std::string& model) {
-  return std::filesystem::path(PACELINE_SOURCE_DIR "/tests/tiny_models") / model;
-}
-
-StageOptions options_for(const std::string& model, LayerRange layers, Profile profile) {
-  StageOptions options;
-  options.package = directory_of(model);
-  options.layers = layers;
-  options.profile = profile;
-  options.threads = 1;
-  options.kv_blocks = kBlocks;
-  options.logical_block_tokens = kBlockTokens;
-  return options;
-}
-
-/// Token `position` of sequence `id`: varied, and the same whatever the batch.
-std::int64_t token_at(std::uint64_t id, std::uint32_t position) {
-  return static_cast<std::int64_t>((17 * id + 31 * position + position * position) % 253 + 3);
-}
-
-/// Rows [past, past + count) of sequence `id`, whose blocks are three from 3 x (id - 1); all rows
-/// are sampled.
-SequenceRows rows(std::uint64_t id, std::uint32_t past, std::uint32_t count) {
-  SequenceRows result;
-  result.sequence = SequenceId(id);
-  result.past_tokens = past;
-  result.new_tokens = count;
-  for (std::uint32_t block = 0; block < kBlocksOfSequence; ++block) {
-    result.blocks.emplace_back(static_cast<std::uint32_t>(id - 1) * kBlocksOfSequence + block);
-  }
-  result.sampled_rows.resize(count);
-  std::iota(result.sampled_rows.begin(), result.sampled_rows.end(), 0U);
-  return result;
-}
-
-StageBatch batch_of(std::vector<SequenceRows> sequences) {
-  StageBatch batch;
-  batch.sequences = std::move(sequences);
-  for (const SequenceRows& sequence : batch.sequences) {
-    for (std::uint32_t row = 0; row < sequence.new_tokens; ++row) {
-      batch.tokens.push_back(token_at(sequence.sequence.value(), sequence.past_tokens + row));
-    }
-  }
-  return batch;
-}
-
-using Logits = std::vector<float>;
-
-/// Stages one after the other, as workers would run them.
-class EngineChain {
+class PagedChain : public EngineChain {
  public:
-  EngineChain(const std::string& model, std::uint32_t stages, Profile profile) {
-    for (const LayerRange layers : cut::split_evenly(kLayers, stages)) {
-      auto engine = load_paged_engine(options_for(model, layers, profile));
-      EXPECT_TRUE(engine) << engine.error().message();
-      if (engine) engines_.push_back(*std::move(engine));
-    }
-  }
-  Logits run(StageBatch batch) {
-    for (const auto& engine : engines_) {
-      const auto output = engine->run(batch);
-      EXPECT_TRUE(output) << output.error().message();
-      if (!output) return {};
-      batch.boundaries = output->boundaries;
-      if (engine->info().is_last) return {output->logits.begin(), output->logits.end()};
-    }
-    return {};
-  }
-  StageEngine& stage(std::size_t index) { return *engines_.at(index); }
-
- private:
-  std::vector<std::unique_ptr<StageEngine>> engines_;
+  PagedChain(const std::string& model, std::uint32_t stages, Profile profile)
+      : EngineChain(model, stages, profile, load_paged_engine) {}
 };
-
-/// The largest difference, which is NaN where a logit is.
-float difference(const Logits& a, const Logits& b) {
-  if (a.size() != b.size() || a.empty()) return NAN;
-  float largest = 0.0F;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const float one = std::abs(a[i] - b[i]);
-    if (!(one <= largest)) largest = one;
-  }
-  return largest;
-}
 
 /// Prefill of two sequences, one of them in chunks, and decode, alone and together.
 std::vector<StageBatch> schedule() {
@@ -127,8 +41,8 @@ class EngineChainTest : public testing::TestWithParam<ChainCase> {};
 
 TEST_P(EngineChainTest, IsBitwiseEqualToOneEngine) {
   const ChainCase& c = GetParam();
-  EngineChain whole(c.model, 1, c.profile);
-  EngineChain chain(c.model, c.stages, c.profile);
+  PagedChain whole(c.model, 1, c.profile);
+  PagedChain chain(c.model, c.stages, c.profile);
   for (const StageBatch& batch : schedule()) {
     const Logits expected = whole.run(batch);
     ASSERT_EQ(expected.size(), batch.rows() * kVocabulary);
@@ -188,7 +102,7 @@ class BatchIndependenceTest : public testing::TestWithParam<std::string> {
     return all;
   }
 
-  EngineChain engine_{GetParam(), 1, Profile::kExact};
+  PagedChain engine_{GetParam(), 1, Profile::kExact};
 };
 
 TEST_P(BatchIndependenceTest, ExactGivesTheSameAloneInABatchAndInChunks) {
@@ -215,7 +129,7 @@ class PagedEngineTest : public testing::Test {
 };
 
 TEST_F(PagedEngineTest, TheInfoTellsWhatItHolds) {
-  EngineChain chain("llama_tied", 2, Profile::kExact);
+  PagedChain chain("llama_tied", 2, Profile::kExact);
   const StageInfo& first = chain.stage(0).info();
   EXPECT_EQ(first.layers, (LayerRange{0, 2}));
   EXPECT_TRUE(first.is_first);
@@ -237,8 +151,8 @@ TEST_F(PagedEngineTest, TheInfoTellsWhatItHolds) {
 }
 
 TEST_F(PagedEngineTest, OnlySampledRowsReachTheHead) {
-  EngineChain all("qwen3", 1, Profile::kExact);
-  EngineChain some("qwen3", 1, Profile::kExact);
+  PagedChain all("qwen3", 1, Profile::kExact);
+  PagedChain some("qwen3", 1, Profile::kExact);
   const Logits expected = all.run(batch_of({rows(1, 0, 5), rows(2, 0, 3)}));
   StageBatch picked = batch_of({rows(1, 0, 5), rows(2, 0, 3)});
   picked.sequences[0].sampled_rows = {1, 4};
@@ -260,7 +174,7 @@ TEST_F(PagedEngineTest, OnlySampledRowsReachTheHead) {
 
 TEST_F(PagedEngineTest, ACopiedBlockGoesOnByItself) {
   for (const Profile profile : {Profile::kExact, Profile::kFast}) {
-    EngineChain engine("llama_tied", 1, profile);
+    PagedChain engine("llama_tied", 1, profile);
     engine.run(batch_of({rows(1, 0, 20)}));
     const Logits expected = engine.run(batch_of({rows(1, 20, 1)}));
     StageBatch copied = batch_of({rows(1, 20, 1)});
@@ -278,8 +192,8 @@ TEST_F(PagedEngineTest, ACopiedBlockGoesOnByItself) {
 }
 
 TEST_F(PagedEngineTest, BadBatchesAreRefusedAndChangeNothing) {
-  EngineChain chain("llama_tied", 2, Profile::kExact);
-  EngineChain untouched("llama_tied", 2, Profile::kExact);
+  PagedChain chain("llama_tied", 2, Profile::kExact);
+  PagedChain untouched("llama_tied", 2, Profile::kExact);
   const StageBatch good = batch_of({rows(1, 0, 3)});
   EXPECT_EQ(difference(chain.run(good), untouched.run(good)), 0.0F);
   const StageBatch next = batch_of({rows(1, 3, 1)});
@@ -330,7 +244,7 @@ TEST_F(PagedEngineTest, ALogicalBlockMayBeSeveralOfTheEngine) {
   options.logical_block_tokens = 2 * kBlockTokens;
   const auto engine = load_paged_engine(options);
   ASSERT_TRUE(engine) << engine.error().message();
-  EngineChain expected("qwen3", 1, Profile::kExact);
+  PagedChain expected("qwen3", 1, Profile::kExact);
   const StageBatch batch = batch_of({rows(1, 0, 70)});
   StageBatch scattered = batch;
   scattered.sequences[0].blocks = {BlockId(7), BlockId(2)};

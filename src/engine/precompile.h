@@ -22,6 +22,7 @@ struct FormOptions {
   std::string device = "CPU";
   Profile profile = Profile::kFast;
   std::uint32_t threads = 0;  ///< 0: the device's choice
+  bool stores = true;         ///< what was compiled goes into the cache
   /// Called before the package is read, so that no import waits for it: verifies what is read. May
   /// be empty.
   std::function<Status()> before_reading;

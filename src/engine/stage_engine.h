@@ -1,7 +1,7 @@
 // One stage on one device: rows of a step in, boundary tensors or logits out.
 //
 // Engine-neutral: a step names sequences, past lengths, new rows and logical blocks; each engine
-// translates them to its own addressing (paged block tables now; NPU slots and states later).
+// translates them to its own addressing (paged block tables, or one state; NPU slots later).
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/element_type.h"
+#include "base/engine_kind.h"
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/profile.h"
@@ -52,6 +53,8 @@ struct StageBatch {
   std::vector<std::int64_t> tokens;  ///< one per row; only the first stage reads them
   /// Boundary inputs of stages after the first, in input_boundary order: rows x row_bytes.
   std::vector<std::span<const std::byte>> boundaries;
+  /// Sequences that end before the rows are computed. Of use to engines that keep KV by sequence.
+  std::vector<SequenceId> freed;
 
   std::size_t rows() const;
 };
@@ -70,9 +73,14 @@ struct StageOptions {
   std::uint32_t threads = 0;    ///< 0: the device's choice
   std::uint32_t kv_blocks = 0;  ///< logical blocks of KV to hold
   std::uint32_t logical_block_tokens = 32;
+  std::uint32_t context_tokens = 0;  ///< the longest sequence; 0: as long as its blocks allow
 };
 
 struct StageInfo {
+  EngineKind engine = EngineKind::kPaged;
+  std::uint32_t max_sequences = 0;  ///< that it holds at a time; 0: as many as have blocks
+  /// Whether sequences may share KV: prefixes, forks, copies of blocks. Else each begins at 0.
+  bool shares_kv = true;
   LayerRange layers;
   bool is_first = false;
   bool is_last = false;
@@ -90,8 +98,11 @@ class StageEngine {
  public:
   virtual ~StageEngine() = default;
   virtual const StageInfo& info() const = 0;
-  /// Bad batches (unknown blocks, wrong sizes) give kInvalidArgument and change nothing.
+  /// Bad batches (unknown blocks, wrong sizes) give kInvalidArgument and change nothing. So do
+  /// sequences that the engine does not hold, or cannot: kFailedPrecondition.
   virtual Result<StageOutput> run(const StageBatch& batch) = 0;
+  /// The sequences end, and no rows are to be computed. Nothing for an engine that knows blocks.
+  virtual void forget(std::span<const SequenceId> /*freed*/) {}
 };
 
 }  // namespace paceline::engine

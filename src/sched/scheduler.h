@@ -40,6 +40,9 @@ struct SchedulerOptions {
   std::uint32_t max_scored_rows = 64;
   /// Steps with rows of one sequence planned beyond the one that is awaited. 0: it waits for each.
   std::uint32_t steps_ahead = 0;
+  /// Whether a sequence may begin in blocks of others. Else all begin at 0, and answers to one
+  /// prompt compute it each.
+  bool shares_kv = true;
   /// Steps ahead name tokens by reference, which the first stage can resolve (a chain of one stage,
   /// or one whose last stage feeds the first). Otherwise they consist of drafts.
   bool resolves_references = false;

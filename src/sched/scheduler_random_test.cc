@@ -335,6 +335,21 @@ TEST_P(SchedulerRandomTest, EachAnswerIsTheOneThatItsPromptGetsAlone) {
   }
 }
 
+TEST(SchedulerApartTest, NothingIsSharedWhereKvIsKeptApart) {
+  for (const std::uint32_t seed : {4U, 5U, 6U}) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Workload apart = workload(seed);
+    apart.options.shares_kv = false;
+    RandomRun run(apart);
+    run.run(1500);
+    if (testing::Test::HasFailure()) return;
+    EXPECT_GT(run.completed, 20);
+    EXPECT_EQ(run.stats().reused_tokens, 0U);
+    EXPECT_EQ(run.copies, 0);
+    EXPECT_EQ(run.forks, 0);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerRandomTest, testing::Range(1U, 15U));
 
 }  // namespace

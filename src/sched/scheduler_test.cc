@@ -319,6 +319,31 @@ TEST(SchedulerTest, FurtherAnswersForkWhereThePromptIsComputed) {
   EXPECT_EQ(forks.copies[0].to, forks.sequences[0].blocks[1]);
 }
 
+TEST(SchedulerTest, WhereKvIsNotSharedEachSequenceBeginsAtZero) {
+  SchedulerOptions options = small();
+  options.shares_kv = false;
+  options.max_running = 1;
+  Scheduler scheduler(options);
+  Request two = request(1, 9, 1);
+  two.choices = 2;
+  ASSERT_TRUE(scheduler.submit(two));
+  two.id = RequestId(2);  // the same prompt again
+  ASSERT_TRUE(scheduler.submit(two));
+  std::vector<SequenceId> freed;
+  for (std::int64_t answer = 0; answer < 4; ++answer) {
+    const StepPlan step = must_plan(scheduler);
+    ASSERT_EQ(step.sequences.size(), 1U) << "one after the other";
+    EXPECT_EQ(step.sequences[0].past_tokens, 0U);
+    EXPECT_EQ(step.sequences[0].tokens.size(), 9U);
+    EXPECT_FALSE(step.sequences[0].fork_from);
+    EXPECT_TRUE(step.copies.empty());
+    EXPECT_EQ(step.freed, freed) << "before the next begins";
+    freed = {step.sequences[0].sequence};
+    EXPECT_EQ(must_commit(scheduler, step, {answer}).size(), 1U);
+  }
+  EXPECT_EQ(scheduler.stats().reused_tokens, 0U);
+}
+
 TEST(SchedulerTest, AResetBeginsAgainWithTheSameTexts) {
   Scheduler scheduler(small());
   ASSERT_TRUE(scheduler.submit(request(1, 9, 9)));

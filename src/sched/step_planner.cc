@@ -276,12 +276,14 @@ bool StepPlanner::may_begin(const Sequence& sequence) const {
   // What is in flight may still give it tokens.
   if (sequence.in_flight > 0) return false;
   if (sequence.key.choice == 0 || sequence.known() > sequence.request->prompt.size()) return true;
+  if (!state_.options.shares_kv) return true;
   // Further answers wait for the first one to compute the prompt.
   const auto first = state_.sequences.find({sequence.key.request, 0});
   return first == state_.sequences.end() || fork_parent(sequence) != nullptr;
 }
 
 const Sequence* StepPlanner::fork_parent(const Sequence& sequence) const {
+  if (!state_.options.shares_kv) return nullptr;
   if (sequence.key.choice == 0 || sequence.known() > sequence.request->prompt.size()) {
     return nullptr;
   }
@@ -294,7 +296,8 @@ const Sequence* StepPlanner::fork_parent(const Sequence& sequence) const {
 }
 
 /// The last token is always computed: it gives the next one. So is what is to be sampled.
-std::uint32_t StepPlanner::reusable_tokens(const Sequence& sequence) {
+std::uint32_t StepPlanner::reusable_tokens(const Sequence& sequence) const {
+  if (!state_.options.shares_kv) return 0;
   return scores(sequence) ? std::min(sequence.scored, sequence.known() - 1) : sequence.known() - 1;
 }
 

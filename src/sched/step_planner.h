@@ -42,7 +42,7 @@ class StepPlanner {
   bool may_begin(const Sequence& sequence) const;
   /// The answer to the same prompt whose KV it can begin with.
   const Sequence* fork_parent(const Sequence& sequence) const;
-  static std::uint32_t reusable_tokens(const Sequence& sequence);
+  std::uint32_t reusable_tokens(const Sequence& sequence) const;
   bool has_blocks_for(const Sequence& sequence, const Sequence* parent) const;
   bool begin(Sequence& sequence, const Sequence* parent);
   bool has_place_for(const Sequence& sequence) const;

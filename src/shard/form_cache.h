@@ -40,9 +40,11 @@ struct FormIdentity {
 
 struct FormHeader {
   FormIdentity identity;
-  std::uint64_t weight_group = 0;  ///< as the engine finds it; properties follow from it
-  std::uint64_t weight_bytes = 0;  ///< of the package's constants in the form
-  std::uint64_t compile_us = 0;    ///< what reading, cutting and compiling took
+  std::uint64_t weight_group = 0;    ///< as the engine finds it; properties follow from it
+  std::uint64_t weight_bytes = 0;    ///< of the package's constants in the form
+  std::uint64_t embedding_rows = 0;  ///< of the table that ids are looked up in; 0: none
+  bool rewinds_by_mask = false;      ///< forgotten tokens may stay behind a mask
+  std::uint64_t compile_us = 0;      ///< what reading, cutting and compiling took
   std::uint64_t blob_bytes = 0;
   Sha256Digest blob_sha256 = {};
   friend bool operator==(const FormHeader&, const FormHeader&) = default;

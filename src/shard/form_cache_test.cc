@@ -38,6 +38,8 @@ class FormCacheTest : public testing::Test {
                      {{"NUM_STREAMS", "1"}, {"KV", "f32"}}};
     form.weight_group = 32;
     form.weight_bytes = 1000;
+    form.embedding_rows = 256;
+    form.rewinds_by_mask = true;
     form.compile_us = 500'000;
     return form;
   }
@@ -152,11 +154,13 @@ TEST_F(FormCacheTest, HeadersOfOthersAreRefusedByField) {
     const auto parsed = parse_form_header(bad);
     return parsed ? "accepted" : parsed.error().message();
   };
-  EXPECT_THAT(refusal("\"form_version\":1", "\"form_version\":2"), HasSubstr("form_version"));
+  EXPECT_THAT(refusal("\"form_version\":2", "\"form_version\":1"), HasSubstr("form_version"));
   EXPECT_THAT(refusal("[0,4]", "[4,4]"), HasSubstr("layers[1]"));
   EXPECT_THAT(refusal("\"exact\"", "\"slow\""), HasSubstr("profile"));
   EXPECT_THAT(refusal("\"1\"", "1"), HasSubstr("properties.NUM_STREAMS"));
   EXPECT_THAT(refusal("\"blob_bytes\":0", "\"blob_bytes\":-1"), HasSubstr("blob_bytes"));
+  EXPECT_THAT(refusal(":256", ":-1"), HasSubstr("embedding_rows"));
+  EXPECT_THAT(refusal(":true", ":1"), HasSubstr("rewinds_by_mask"));
   EXPECT_THAT(refusal("0000", "000Z"), HasSubstr("blob_sha256"));
   EXPECT_FALSE(parse_form_header(""));
   EXPECT_FALSE(parse_form_header(std::string(4096, '[')));

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kFormVersion = 1;
+constexpr std::uint64_t kFormVersion = 2;
 constexpr std::uint64_t kMaxNumber = 1ULL << 53;  ///< what every JSON reader keeps exact
 constexpr std::size_t kMaxDepth = 4;
 constexpr std::size_t kMaxValues = 1000;
@@ -26,6 +26,12 @@ Result<std::string> text(const JsonField& object, std::string_view name) {
 Result<std::uint64_t> number(const JsonField& object, std::string_view name) {
   PACELINE_ASSIGN_OR_RETURN(const auto field, object.member(name));
   return field.integer(0, kMaxNumber);
+}
+
+Result<bool> truth(const JsonField& object, std::string_view name) {
+  PACELINE_ASSIGN_OR_RETURN(const auto field, object.member(name));
+  if (!field.json().is_boolean()) return field.expected("true or false");
+  return field.json().get<bool>();
 }
 
 Result<LayerRange> layers(const JsonField& object) {
@@ -88,6 +94,8 @@ Result<FormHeader> parse_form_header(std::string_view text_of_file) {
   PACELINE_ASSIGN_OR_RETURN(header.identity, identity(root));
   PACELINE_ASSIGN_OR_RETURN(header.weight_group, number(root, "weight_group"));
   PACELINE_ASSIGN_OR_RETURN(header.weight_bytes, number(root, "weight_bytes"));
+  PACELINE_ASSIGN_OR_RETURN(header.embedding_rows, number(root, "embedding_rows"));
+  PACELINE_ASSIGN_OR_RETURN(header.rewinds_by_mask, truth(root, "rewinds_by_mask"));
   PACELINE_ASSIGN_OR_RETURN(header.compile_us, number(root, "compile_us"));
   PACELINE_ASSIGN_OR_RETURN(header.blob_bytes, number(root, "blob_bytes"));
   PACELINE_ASSIGN_OR_RETURN(const auto hash, text(root, "blob_sha256"));
@@ -114,6 +122,8 @@ Result<std::string> form_trailer(const FormHeader& header) {
                          {"properties", form.properties},
                          {"weight_group", header.weight_group},
                          {"weight_bytes", header.weight_bytes},
+                         {"embedding_rows", header.embedding_rows},
+                         {"rewinds_by_mask", header.rewinds_by_mask},
                          {"compile_us", header.compile_us},
                          {"blob_bytes", header.blob_bytes},
                          {"blob_sha256", to_hex(header.blob_sha256)}};

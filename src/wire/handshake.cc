@@ -13,6 +13,7 @@ std::string text_of(const std::string& value) { return fmt::format("'{}'", value
 std::string text_of(std::uint32_t value) { return fmt::format("{}", value); }
 std::string text_of(std::size_t value) { return fmt::format("{}", value); }
 std::string text_of(Profile value) { return std::string(to_string(value)); }
+std::string text_of(EngineKind value) { return std::string(to_string(value)); }
 std::string text_of(ElementType value) { return std::string(to_string(value)); }
 std::string text_of(LayerRange value) { return fmt::format("[{}, {})", value.begin, value.end); }
 std::string text_of(const std::vector<std::uint64_t>& value) {
@@ -53,6 +54,7 @@ Status compare_links(const LinkStage& offered, const LinkStage& own) {
                 text_of(offered.upstream_layers), text_of(offered.downstream_layers));
   }
   PACELINE_RETURN_IF_ERROR(same("profile", offered.profile, own.profile));
+  PACELINE_RETURN_IF_ERROR(same("engine", offered.engine, own.engine));
   PACELINE_RETURN_IF_ERROR(same("isa", offered.isa, own.isa));
   PACELINE_RETURN_IF_ERROR(
       same("openvino_version", offered.openvino_version, own.openvino_version));

@@ -27,6 +27,8 @@ TEST(CompareLinksTest, EachFieldIsNamedWithBothValues) {
        [](LinkStage& l) { l.downstream_layers.end = 20; }},
       {"profile differs: the upstream stage has fast, this stage exact",
        [](LinkStage& l) { l.profile = Profile::kFast; }},
+      {"engine differs: the upstream stage has stateful, this stage paged",
+       [](LinkStage& l) { l.engine = EngineKind::kStateful; }},
       {"isa differs: the upstream stage has 'avx2', this stage 'avx512_core'",
        [](LinkStage& l) { l.isa = "avx2"; }},
       {"openvino_version differs: the upstream stage has '2026.5', this stage '2026.4.1'",

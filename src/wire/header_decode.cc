@@ -20,6 +20,12 @@ Result<Profile> profile_from_number(std::string_view what, std::uint32_t number)
   return unknown_number(what, number);
 }
 
+Result<EngineKind> engine_from_number(std::string_view what, std::uint32_t number) {
+  if (number <= 1) return EngineKind::kPaged;
+  if (number == 2) return EngineKind::kStateful;
+  return unknown_number(what, number);
+}
+
 LayerRange layers_from(const proto::Layers& in) { return {in.begin(), in.end()}; }
 
 template <typename Field>
@@ -103,6 +109,7 @@ Result<Message> decode(const proto::AssignStage& in) {
   for (const auto& entry : in.route()) {
     out.route.push_back({entry.address(), layers_from(entry.layers())});
   }
+  PACELINE_ASSIGN_OR_RETURN(out.engine, engine_from_number("assign_stage.engine", in.engine()));
   return out;
 }
 
@@ -121,6 +128,9 @@ Result<Message> decode(const proto::StageReady& in, const Limits& limits) {
                                                                in.output_boundary(), limits));
   out.form = in.form();
   out.compile_us = in.compile_us();
+  PACELINE_ASSIGN_OR_RETURN(out.engine, engine_from_number("stage_ready.engine", in.engine()));
+  out.max_sequences = in.max_sequences();
+  out.keeps_kv_apart = in.keeps_kv_apart();
   return out;
 }
 
@@ -135,6 +145,7 @@ Result<Message> decode(const proto::LinkStage& in, const Limits& limits) {
   out.logical_block_tokens = in.logical_block_tokens();
   PACELINE_ASSIGN_OR_RETURN(out.boundary,
                             boundary_from("link_stage.boundary", in.boundary(), limits));
+  PACELINE_ASSIGN_OR_RETURN(out.engine, engine_from_number("link_stage.engine", in.engine()));
   return out;
 }
 

@@ -9,6 +9,9 @@ namespace {
 
 std::uint32_t number_of(Profile profile) { return profile == Profile::kFast ? 1 : 2; }
 
+/// Absent, which older peers write, is paged.
+std::uint32_t number_of(EngineKind engine) { return engine == EngineKind::kPaged ? 0 : 2; }
+
 void put(LayerRange layers, proto::Layers& out) {
   out.set_begin(layers.begin);
   out.set_end(layers.end);
@@ -135,6 +138,7 @@ class Encoder {
       added.set_address(entry.address);
       put(entry.layers, *added.mutable_layers());
     }
+    out.set_engine(number_of(m.engine));
   }
 
   void operator()(const StageReady& m) const {
@@ -151,6 +155,9 @@ class Encoder {
     for (const BoundarySpec& spec : m.output_boundary) put(spec, *out.add_output_boundary());
     out.set_form(m.form);
     out.set_compile_us(m.compile_us);
+    out.set_engine(number_of(m.engine));
+    out.set_max_sequences(m.max_sequences);
+    out.set_keeps_kv_apart(m.keeps_kv_apart);
   }
 
   void operator()(const LinkStage& m) const {
@@ -163,6 +170,7 @@ class Encoder {
     out.set_openvino_version(m.openvino_version);
     out.set_logical_block_tokens(m.logical_block_tokens);
     for (const BoundarySpec& spec : m.boundary) put(spec, *out.add_boundary());
+    out.set_engine(number_of(m.engine));
   }
 
   void operator()(const Step& m) const {

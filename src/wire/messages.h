@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/element_type.h"
+#include "base/engine_kind.h"
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/profile.h"
@@ -104,6 +105,7 @@ struct AssignStage {
   std::uint32_t kv_blocks = 0;
   std::uint32_t logical_block_tokens = 0;
   std::vector<RouteEntry> route;  ///< the frame's address.stage is the receiver's entry
+  EngineKind engine = EngineKind::kPaged;
   friend bool operator==(const AssignStage&, const AssignStage&) = default;
 };
 
@@ -126,8 +128,11 @@ struct StageReady {
   bool is_last = false;
   std::uint64_t vocabulary_size = 0;  ///< last stage only
   std::vector<BoundarySpec> output_boundary;
-  std::string form;              ///< "compiled" or "imported"; empty from an older peer
-  std::uint64_t compile_us = 0;  ///< of load_us: reading, cutting, compiling or importing
+  std::string form;                        ///< "compiled" or "imported"; empty from an older peer
+  std::uint64_t compile_us = 0;            ///< of load_us: reading, cutting, compiling or importing
+  EngineKind engine = EngineKind::kPaged;  ///< an older peer knows no other, and says nothing
+  std::uint32_t max_sequences = 0;         ///< that it holds at a time; 0: as many as have blocks
+  bool keeps_kv_apart = false;  ///< no forks, block copies or prefixes: each sequence begins at 0
   friend bool operator==(const StageReady&, const StageReady&) = default;
 };
 
@@ -141,6 +146,7 @@ struct LinkStage {
   std::string openvino_version;
   std::uint32_t logical_block_tokens = 0;
   std::vector<BoundarySpec> boundary;
+  EngineKind engine = EngineKind::kPaged;
   friend bool operator==(const LinkStage&, const LinkStage&) = default;
 };
 

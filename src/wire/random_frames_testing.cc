@@ -170,6 +170,7 @@ AssignStage RandomFrames::assignment(std::uint32_t stage) {
   m.route.resize(stage + number(1, 3));
   for (auto& entry : m.route) entry = {text(20), layers()};
   m.layers = m.route[stage].layers;
+  m.engine = engine();
   return m;
 }
 
@@ -198,6 +199,7 @@ LinkStage RandomFrames::link() {
   m.openvino_version = text(20);
   m.logical_block_tokens = static_cast<std::uint32_t>(number(0, kMax32));
   m.boundary = boundary();
+  m.engine = engine();
   return m;
 }
 
@@ -213,6 +215,9 @@ StageReady RandomFrames::ready() {
   m.is_last = number(0, 1) == 1;
   m.vocabulary_size = number(0, kMax64);
   m.output_boundary = boundary();
+  m.engine = engine();
+  m.max_sequences = static_cast<std::uint32_t>(number(0, kMax32));
+  m.keeps_kv_apart = number(0, 1) == 1;
   m.form = text(20);
   m.compile_us = number(0, kMax64);
   return m;

@@ -38,6 +38,7 @@ class RandomFrames {
   std::vector<std::uint64_t> shape();
   std::vector<BoundarySpec> boundary();
   LayerRange layers();
+  EngineKind engine() { return number(0, 1) == 0 ? EngineKind::kPaged : EngineKind::kStateful; }
   Profile profile() { return number(0, 1) == 0 ? Profile::kFast : Profile::kExact; }
   std::vector<StageTime> stage_times();
   StepSequence sequence(const Address& address, std::uint64_t id);

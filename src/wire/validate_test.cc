@@ -274,6 +274,19 @@ std::string decoded(Kind kind, const proto::Header& header, const Limits& limits
   return message ? "accepted" : message.error().message();
 }
 
+TEST(DecodeHeaderTest, AnEngineThatIsNotNamedIsThePagedOne) {
+  for (const std::uint32_t number : {0U, 1U}) {
+    proto::Header header;
+    header.mutable_assign_stage()->set_profile(1);
+    header.mutable_assign_stage()->set_engine(number);
+    std::vector<std::byte> bytes(header.ByteSizeLong());
+    EXPECT_TRUE(header.SerializeToArray(bytes.data(), static_cast<int>(bytes.size())));
+    const auto message = decode_header(Kind::kAssignStage, bytes, Limits());
+    ASSERT_TRUE(message) << message.error().message();
+    EXPECT_EQ(std::get<AssignStage>(message->message).engine, EngineKind::kPaged);
+  }
+}
+
 TEST(DecodeHeaderTest, UnknownNumbersAreRefusedByName) {
   proto::Header header;
   header.mutable_hello()->set_role(4);
@@ -281,10 +294,20 @@ TEST(DecodeHeaderTest, UnknownNumbersAreRefusedByName) {
   header.mutable_assign_stage()->set_profile(0);
   EXPECT_EQ(decoded(Kind::kAssignStage, header),
             "assign_stage.profile: 0 is not known to this version");
+  header.mutable_assign_stage()->set_profile(1);
+  header.mutable_assign_stage()->set_engine(3);
+  EXPECT_EQ(decoded(Kind::kAssignStage, header),
+            "assign_stage.engine: 3 is not known to this version");
+  header.mutable_stage_ready()->set_engine(3);
+  EXPECT_EQ(decoded(Kind::kStageReady, header),
+            "stage_ready.engine: 3 is not known to this version");
   header.mutable_link_stage()->set_profile(1);
   header.mutable_link_stage()->add_boundary()->set_type(99);
   EXPECT_EQ(decoded(Kind::kLinkStage, header),
             "link_stage.boundary: 99 is not known to this version");
+  header.mutable_link_stage()->clear_boundary();
+  header.mutable_link_stage()->set_engine(3);
+  EXPECT_EQ(decoded(Kind::kLinkStage, header), "link_stage.engine: 3 is not known to this version");
   header.mutable_step_result()->set_outcome(4);
   EXPECT_EQ(decoded(Kind::kStepResult, header),
             "step_result.outcome: 4 is not known to this version");

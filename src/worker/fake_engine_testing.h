@@ -3,6 +3,7 @@
 // model does. No device, no OpenVINO.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -35,11 +36,24 @@ class FakeEngine final : public engine::StageEngine {
     info_.kv_bytes = 10ULL * layers.size();
   }
 
+  /// Refuses from now on what the stateful engine does: a second sequence, and one that does not
+  /// begin at 0 or go on where it was.
+  void become_stateful() {
+    info_.engine = EngineKind::kStateful;
+    info_.max_sequences = 1;
+    info_.shares_kv = false;
+  }
+
   const engine::StageInfo& info() const override { return info_; }
+
+  void forget(std::span<const SequenceId> freed) override {
+    if (held_ && std::find(freed.begin(), freed.end(), *held_) != freed.end()) held_.reset();
+  }
 
   Result<engine::StageOutput> run(const engine::StageBatch& batch) override {
     if (before_run) before_run();
     if (failure) return fail(*failure);
+    if (!info_.shares_kv) PACELINE_RETURN_IF_ERROR(hold(batch));
     ++runs;
     for (const engine::BlockCopy& copy : batch.copies) {
       for (auto& [layer, blocks] : kv_) blocks[copy.to] = blocks[copy.from];
@@ -63,6 +77,19 @@ class FakeEngine final : public engine::StageEngine {
   int runs = 0;                  ///< that did not fail
 
  private:
+  Status hold(const engine::StageBatch& batch) {
+    forget(batch.freed);
+    const engine::SequenceRows& rows = batch.sequences.front();
+    const bool goes_on = held_ == rows.sequence && rows.past_tokens <= held_tokens_;
+    const bool begins = !held_ && rows.past_tokens == 0;
+    if (batch.sequences.size() != 1 || !batch.copies.empty() || !(goes_on || begins)) {
+      return fail(ErrorCode::kFailedPrecondition, "the stateful fake holds one sequence");
+    }
+    held_ = rows.sequence;
+    held_tokens_ = rows.past_tokens + rows.new_tokens;
+    return {};
+  }
+
   using Blocks = std::map<BlockId, std::map<std::uint32_t, std::uint32_t>>;
 
   std::uint32_t input(const engine::StageBatch& batch, std::size_t row) const {
@@ -100,6 +127,8 @@ class FakeEngine final : public engine::StageEngine {
   }
 
   engine::StageInfo info_;
+  std::optional<SequenceId> held_;  ///< stateful only
+  std::uint32_t held_tokens_ = 0;
   std::map<std::uint32_t, Blocks> kv_;  ///< by layer
   std::map<std::uint32_t, std::uint32_t> numbers_of_rows_;
   std::vector<float> boundary_;

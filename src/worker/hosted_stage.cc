@@ -32,6 +32,9 @@ wire::StageReady ready_message(const engine::StageInfo& info, Duration load_time
   ready.form = info.form;
   ready.compile_us = to_whole_microseconds(info.compile_time);
   ready.output_boundary = to_wire(info.output_boundary);
+  ready.engine = info.engine;
+  ready.max_sequences = info.max_sequences;
+  ready.keeps_kv_apart = !info.shares_kv;
   if (const auto memory = system::process_memory()) {
     ready.resident_bytes = memory->resident_bytes;
     ready.anonymous_bytes = memory->anonymous_bytes;
@@ -97,6 +100,7 @@ wire::LinkStage HostedStage::offer() const {
   const std::size_t next = address_.stage.value() + 1;
   if (next < assignment_.route.size()) offer.downstream_layers = assignment_.route[next].layers;
   offer.profile = assignment_.profile;
+  offer.engine = assignment_.engine;
   offer.isa = identity_.isa;
   offer.openvino_version = identity_.openvino_version;
   offer.logical_block_tokens = assignment_.logical_block_tokens;

@@ -190,6 +190,7 @@ Result<engine::StageBatch> StageExecutor::make_batch(const wire::Step& step,
     batch.copies.push_back({copy.from, copy.to});
   }
   for (const wire::StepSequence& entry : step.sequences) {
+    if (!sequences.contains(entry.sequence)) batch.freed.push_back(entry.sequence);
     if (entry.new_tokens == 0) continue;
     const Sequence& sequence = sequences.at(entry.sequence);
     if (entry.past_tokens != sequence.tokens) {
@@ -246,6 +247,8 @@ Result<StepProduct> StageExecutor::execute(StepId id, const wire::Step& step,
     } else {
       product.boundaries = boundary_tensors(info(), output, batch.rows());
     }
+  } else if (!batch.freed.empty()) {
+    engine_->forget(batch.freed);
   }
   for (const wire::StepSequence& entry : step.sequences) {
     const auto sequence = sequences.find(entry.sequence);

@@ -114,6 +114,24 @@ TEST_F(StageExecutorTest, AStepWithOperationsOnlyDoesNotRunTheEngine) {
   EXPECT_TRUE(execute(wire::Step())) << "a step may be empty";
 }
 
+TEST_F(StageExecutorTest, AnEngineOfOneSequenceHearsOfTheEndOfEach) {
+  engine_->become_stateful();
+  ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5, 6})})));
+  expect_refused(step_of({opened(2)}, {rows(2, 0, {7})}), ErrorCode::kFailedPrecondition,
+                 "holds one sequence");
+  // With the rows of the next one, and alone.
+  const auto second =
+      execute(step_of({opened(2)}, {rows(2, 0, {7}), operations(1, {wire::Free()})}));
+  ASSERT_TRUE(second) << second.error().message();
+  EXPECT_EQ(tokens_of(*second), fake_answer({7}, kLayers, 1));
+  ASSERT_TRUE(execute(step_of({}, {operations(2, {wire::Free()})})));
+  ASSERT_TRUE(execute(step_of({opened(3)}, {rows(3, 0, {8})})));
+  auto fork = rows(4, 1, {9});
+  fork.operations = {wire::Fork{SequenceId(3)}};
+  expect_refused(step_of({opened(4)}, {fork}), ErrorCode::kFailedPrecondition,
+                 "holds one sequence");
+}
+
 TEST_F(StageExecutorTest, TruncateForgetsAndNeverAdds) {
   ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5, 6, 7})})));
   auto redo = rows(1, 2, {9});

@@ -1,6 +1,13 @@
 #include "worker/stage_loader.h"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <optional>
+
 #include "engine/paged_engine.h"
+#include "engine/stateful_engine.h"
+#include "shard/form_cache.h"
 #include "shard/package.h"
 #include "shard/stage_memory.h"
 #include "system/memory.h"
@@ -31,17 +38,29 @@ Status check_memory(const shard::Manifest& manifest, const wire::AssignStage& as
               needed.process_bytes / kMiB, memory.available_bytes / kMiB);
 }
 
+/// Nothing where there is none, or none can be had: then the stage is compiled.
+std::optional<shard::FormCache> open_forms(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(directory, ignored)) return std::nullopt;
+  auto cache = shard::FormCache::open(directory);
+  if (cache) return *std::move(cache);
+  spdlog::warn("compiled stages are not used: {}", cache.error().message());
+  return std::nullopt;
+}
+
 Result<std::unique_ptr<engine::StageEngine>> load(const PackageStore& store,
-                                                  std::uint32_t default_threads,
+                                                  const LoaderOptions& loading,
                                                   const wire::AssignStage& assignment) {
   PACELINE_ASSIGN_OR_RETURN(const auto* package, store.find(assignment.package_digest));
   PACELINE_RETURN_IF_ERROR(package->manifest.check_range(assignment.layers));
   PACELINE_RETURN_IF_ERROR(check_memory(package->manifest, assignment));
-  const std::uint32_t threads = assignment.threads > 0 ? assignment.threads : default_threads;
+  const std::uint32_t threads = assignment.threads > 0 ? assignment.threads : loading.threads;
   shard::VerifyOptions verification;
   verification.layers = assignment.layers;
   verification.threads = std::max(1U, threads);
-  PACELINE_RETURN_IF_ERROR(shard::verify(package->directory, package->manifest, verification));
+  const auto verify = [&] {
+    return shard::verify(package->directory, package->manifest, verification);
+  };
   engine::StageOptions options;
   options.package = package->directory;
   options.layers = assignment.layers;
@@ -49,14 +68,21 @@ Result<std::unique_ptr<engine::StageEngine>> load(const PackageStore& store,
   options.threads = threads;
   options.kv_blocks = assignment.kv_blocks;
   options.logical_block_tokens = assignment.logical_block_tokens;
+  options.context_tokens = assignment.context_tokens;
+  if (assignment.engine == EngineKind::kStateful) {
+    const auto forms = open_forms(loading.forms);
+    return engine::load_stateful_engine(
+        options, {forms ? &*forms : nullptr, assignment.package_digest, verify});
+  }
+  PACELINE_RETURN_IF_ERROR(verify());
   return engine::load_paged_engine(options);
 }
 
 }  // namespace
 
-StageLoader make_stage_loader(const PackageStore& store, std::uint32_t default_threads) {
-  return [&store, default_threads](const wire::AssignStage& assignment) {
-    return load(store, default_threads, assignment);
+StageLoader make_stage_loader(const PackageStore& store, const LoaderOptions& options) {
+  return [&store, options](const wire::AssignStage& assignment) {
+    return load(store, options, assignment);
   };
 }
 

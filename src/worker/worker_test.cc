@@ -148,6 +148,27 @@ TEST_F(WorkerTest, AnAssignmentIsLoadedAndTold) {
   EXPECT_EQ(peer.receive<wire::Fault>().code, ErrorCode::kAlreadyExists);
 }
 
+TEST_F(WorkerTest, AStageTellsItsEngineAndWhatThatCannotDo) {
+  for (const EngineKind engine : {EngineKind::kPaged, EngineKind::kStateful}) {
+    Peer peer = workers_.greet(worker_, "anna");
+    wire::AssignStage assign = assignment(whole(), 0);
+    assign.engine = engine;
+    ASSERT_TRUE(peer.send(address(0), assign));
+    const auto ready = peer.receive<wire::StageReady>();
+    EXPECT_EQ(ready.engine, engine);
+    EXPECT_EQ(ready.max_sequences, engine == EngineKind::kStateful ? 1U : 0U);
+    EXPECT_EQ(ready.keeps_kv_apart, engine == EngineKind::kStateful);
+    ASSERT_TRUE(peer.send(address(0, 1), step_of(0, {5})));
+    EXPECT_EQ(peer.receive<wire::StepResult>().outcome, wire::Outcome::kDone);
+    wire::Step second = step_of(0, {6});
+    second.opened[0].sequence = second.sequences[0].sequence = SequenceId(2);
+    ASSERT_TRUE(peer.send(address(0, 2), second));
+    EXPECT_EQ(peer.receive<wire::StepResult>().outcome,
+              engine == EngineKind::kStateful ? wire::Outcome::kFailed : wire::Outcome::kDone);
+    worker_ = workers_.start();  // the other one is anna's
+  }
+}
+
 TEST_F(WorkerTest, AStageThatCannotBeLoadedIsAFault) {
   Peer peer = workers_.greet(worker_, "anna");
   auto missing = assignment(whole(), 0);
@@ -427,6 +448,11 @@ TEST_F(WorkerChainTest, OnlyALinkedStageMaySendSteps) {
   bad.profile = Profile::kFast;
   ASSERT_TRUE(differs.send(address(1), bad));
   expect_closed(differs, ErrorCode::kFailedPrecondition, "profile differs");
+  Peer other_engine = workers_.greet(other_, "w9", wire::Role::kUpstreamStage);
+  bad = good;
+  bad.engine = EngineKind::kStateful;
+  ASSERT_TRUE(other_engine.send(address(1), bad));
+  expect_closed(other_engine, ErrorCode::kFailedPrecondition, "engine differs");
   Peer early = workers_.greet(worker_, "w9", wire::Role::kUpstreamStage);
   ASSERT_TRUE(early.send(address(0), good));
   expect_closed(early, ErrorCode::kFailedPrecondition, "stage 0 has no stage before it");

@@ -90,6 +90,7 @@ class FakeWorkers {
   std::function<void()> before_load;              ///< on the engine thread of any worker
   std::function<void(FakeEngine&)> prepare = {};  ///< each new engine
   std::atomic<int> engines_alive = 0;
+  bool knows_engines = true;  ///< else workers are of a version that knows the paged one alone
 
  private:
   /// Counts itself.
@@ -104,6 +105,7 @@ class FakeWorkers {
     Result<engine::StageOutput> run(const engine::StageBatch& batch) override {
       return inner.run(batch);
     }
+    void forget(std::span<const SequenceId> freed) override { inner.forget(freed); }
     FakeEngine inner;
 
    private:
@@ -119,6 +121,9 @@ class FakeWorkers {
             return fail(ErrorCode::kNotFound, "this worker has no such package");
           }
           auto engine = std::make_unique<CountedEngine>(engines_alive, assignment.layers);
+          if (assignment.engine == EngineKind::kStateful && knows_engines) {
+            engine->inner.become_stateful();
+          }
           if (prepare) prepare(engine->inner);
           return engine;
         };
