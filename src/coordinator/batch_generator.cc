@@ -115,11 +115,12 @@ Result<sched::RequestId> BatchGenerator::submit(GenerationRequest request,
   PACELINE_ASSIGN_OR_RETURN(
       auto pending,
       PendingRequest::create(std::move(request), std::move(listener), tokenizer_, arrival));
-  PACELINE_RETURN_IF_ERROR(scheduler_.submit(std::move(asked)));
+  // The scheduler opens lines of drafts for what it takes; what it refuses is not missed.
   if (options_.draft_model != nullptr) {
     options_.draft_model->expect(pending.asked().sampling,
-                                 static_cast<std::uint32_t>(pending.asked().prompt.size()));
+                                 static_cast<std::uint32_t>(asked.prompt.size()));
   }
+  PACELINE_RETURN_IF_ERROR(scheduler_.submit(std::move(asked)));
   awaits_drafts_ = false;
   last_request_ = id.value();
   requests_.emplace(id, std::move(pending));
