@@ -142,11 +142,11 @@ Status check_private_layers(const shard::Manifest& manifest, const ChainSettings
   const std::uint64_t most = workers < manifest.layers ? (manifest.layers - workers) / 2 : 0;
   return fail(
       ErrorCode::kInvalidArgument,
-      "--private-layers {} keeps {} of {} layers here, and {} workers need one each of the "
-      "{} others; {}",
-      settings.private_layers, kept, manifest.layers, workers,
-      manifest.layers - std::min<std::uint64_t>(kept, manifest.layers),
-      most > 0 ? fmt::format("use {} at most, or fewer workers", most) : "use fewer workers");
+      "--private-layers {} keeps {} of the model's {} layers here and leaves {}, but the stages "
+      "between, {}, need one each; {}",
+      settings.private_layers, kept, manifest.layers,
+      manifest.layers - std::min<std::uint64_t>(kept, manifest.layers), workers,
+      most > 0 ? fmt::format("use {} at most, or fewer stages", most) : "use fewer stages");
 }
 
 }  // namespace

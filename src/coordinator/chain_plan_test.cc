@@ -222,10 +222,10 @@ TEST(ChainPlanTest, PrivateLayersLeaveOneForEachWorker) {
   const auto settings = private_settings(welcomes, 2);
   EXPECT_TRUE(plan_chain(model(6), welcomes, settings));
   expect_refused(plan_chain(model(5), welcomes, settings), ErrorCode::kInvalidArgument,
-                 {"--private-layers 2 keeps 4 of 5 layers here", "2 workers need one each of the 1",
-                  "use 1 at most, or fewer workers"});
+                 {"--private-layers 2 keeps 4 of the model's 5 layers here and leaves 1",
+                  "but the stages between, 2, need one each; use 1 at most, or fewer stages"});
   expect_refused(plan_chain(model(3), welcomes, settings), ErrorCode::kInvalidArgument,
-                 {"2 workers need one each of the 0 others; use fewer workers"});
+                 {"leaves 0, but the stages between, 2, need one each; use fewer stages"});
 }
 
 TEST(ChainPlanTest, BothEndsOfAPrivateChainCountAtHome) {

@@ -240,11 +240,11 @@ class ForeignPeers(FaultCase):
             peer.send(wire.hello(versions=(7, 9)))
             frame = peer.receive()
             self.assertEqual(frame.kind, wire.kFault)
-            self.assertRegex(wire.fault_text(frame), r"speaks 1 to 2\b.*7.*9.*update this side")
+            self.assertRegex(wire.fault_text(frame), r"speaks 1 to 3\b.*7.*9.*update this side")
             self.assertTrue(peer.is_closed_within(5))
         with wire.Peer(self.server.port) as peer:
             welcome = peer.greet(versions=(1, 9))
-            self.assertEqual(welcome.fields()[1], [2])
+            self.assertEqual(welcome.fields()[1], [3])
 
     def test_zz_the_worker_serves_the_next(self):
         self.assert_serves(self.server)
