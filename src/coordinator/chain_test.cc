@@ -238,7 +238,9 @@ TEST_F(ChainTest, OnlyWhatIsMeantIsPassedOn) {
     const auto home = welcomes.begin()->first == stubborn.address() ? std::next(welcomes.begin())
                                                                     : welcomes.begin();
     (*pool)->pass_on({stubborn.address(), last, home->first});
-    ASSERT_FALSE((*pool)->await_result(StepId(9), in_an_hour()));
+    expect_error(
+        (*pool)->await_result(StepId(9), in_an_hour()), ErrorCode::kFailedPrecondition,
+        {"worker " + stubborn.address() + ": a step for stage", "is not expected from it"});
   }
 }
 
