@@ -206,7 +206,7 @@ class ForeignPeers(FaultCase):
         step = wire.Frame(wire.kStep, b"", chain=1, epoch=1, step=1)
         self.check_closed(step.encode(payload_bytes=2**40), "payload")
         self.check_closed(wire.Frame(77).encode(), "kind")
-        self.check_closed(wire.Frame(wire.kPing, wire.field(1, 1), version=3).encode(), "version")
+        self.check_closed(wire.Frame(wire.kPing, wire.field(1, 1), version=4).encode(), "version")
 
     def test_wrong_messages(self):
         self.check_closed(wire.Frame(wire.kPing, b"\xff" * 20).encode(), "damaged")
