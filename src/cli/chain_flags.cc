@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "cli/package_files.h"
-#include "coordinator/chain_plan.h"
 #include "draft/load_drafter.h"
 #include "plan/divide.h"
 #include "shard/package.h"
@@ -40,10 +39,9 @@ Result<Profile> profile_of(const ChainFlags& flags) {
   return fail(ErrorCode::kInvalidArgument, "--profile {}: expected fast or exact", flags.profile);
 }
 
-Result<coordinator::ChainSettings> chain_settings(const ChainFlags& flags,
-                                                  std::vector<std::string> workers) {
+Result<coordinator::ChainSettings> chain_settings(const ChainFlags& flags) {
   coordinator::ChainSettings settings;
-  settings.workers = std::move(workers);
+  settings.private_layers = flags.private_layers;
   settings.threads = flags.threads;
   settings.context_tokens = flags.context_tokens;
   settings.kv_memory_bytes = flags.kv_memory_bytes;
@@ -91,6 +89,14 @@ void ChainFlags::add_to(CLI::App& command) {
       ->excludes(stages_option);
   command.add_option("--split", split,
                      "Layers per stage, in proportion: 10,20 gives the second twice as many");
+  command
+      .add_option(
+          "--private-layers", private_layers,
+          "Keep the embedding, so many layers at the model's begin and at its end, the head "
+          "and the sampling in a process of this machine, beside --workers or --stages: "
+          "they see activations of the layers between, no tokens and no text; 0: off")
+      ->check(CLI::Range(0U, 4096U))
+      ->capture_default_str();
   command.add_option("--profile", profile, "fast, or exact (f32, the same tokens in any batch)")
       ->capture_default_str();
   command
@@ -164,16 +170,12 @@ Status ChainSession::start(const ChainFlags& flags) {
     PACELINE_ASSIGN_OR_RETURN(tokenizer_, load_tokenizer(package_));
   }
   PACELINE_RETURN_IF_ERROR(load_draft_model(flags));
-  std::vector<std::string> addresses = split_at_commas(flags.workers);
-  if (addresses.empty()) {
-    PACELINE_ASSIGN_OR_RETURN(local_workers_,
-                              coordinator::LocalWorkers::start(package_, flags.stages));
-    addresses = local_workers_.addresses();
-  }
+  PACELINE_ASSIGN_OR_RETURN(const auto settings, start_workers(flags));
+  std::vector<std::string> addresses = settings.workers;
+  if (!settings.home.empty()) addresses.push_back(settings.home);
   PACELINE_ASSIGN_OR_RETURN(
       auto pool, coordinator::WorkerPool::connect(transport_, clock_, addresses, own_name(),
                                                   Deadline::after(kConnectTimeout, clock_.now())));
-  PACELINE_ASSIGN_OR_RETURN(const auto settings, chain_settings(flags, std::move(addresses)));
   PACELINE_ASSIGN_OR_RETURN(auto plan,
                             coordinator::plan_chain(manifest_, pool->welcomes(), settings));
   coordinator::BatchOptions options = batch_options(flags, plan);
@@ -188,6 +190,23 @@ Status ChainSession::start(const ChainFlags& flags) {
       *chain_, stages, tokenizer_ ? &*tokenizer_ : nullptr, clock_, options);
   start_time_ = clock_.now() - begin;
   return {};
+}
+
+Result<coordinator::ChainSettings> ChainSession::start_workers(const ChainFlags& flags) {
+  PACELINE_ASSIGN_OR_RETURN(auto settings, chain_settings(flags));
+  settings.workers = split_at_commas(flags.workers);
+  const std::uint32_t inner = settings.workers.empty() ? flags.stages : 0;
+  const std::uint32_t home = flags.private_layers > 0 ? 1 : 0;
+  if (inner + home == 0) return settings;
+  PACELINE_ASSIGN_OR_RETURN(local_workers_,
+                            coordinator::LocalWorkers::start(package_, inner + home));
+  std::vector<std::string> local = local_workers_.addresses();
+  if (home > 0) {
+    settings.home = std::move(local.back());
+    local.pop_back();
+  }
+  if (inner > 0) settings.workers = std::move(local);
+  return settings;
 }
 
 Status ChainSession::load_draft_model(const ChainFlags& flags) {
@@ -235,10 +254,11 @@ Result<const text::Tokenizer*> ChainSession::tokenizer() const {
   return &*tokenizer_;
 }
 
-std::vector<int> ChainSession::process_ids() const {
-  std::vector<int> ids;
-  for (const auto& process : local_workers_.processes()) ids.push_back(process.pid());
-  return ids;
+std::optional<int> ChainSession::process_id(const std::string& worker) const {
+  const auto& addresses = local_workers_.addresses();
+  const auto found = std::find(addresses.begin(), addresses.end(), worker);
+  if (found == addresses.end()) return std::nullopt;
+  return local_workers_.processes()[static_cast<std::size_t>(found - addresses.begin())].pid();
 }
 
 }  // namespace paceline::cli

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "coordinator/batch_generator.h"
 #include "coordinator/chain.h"
+#include "coordinator/chain_plan.h"
 #include "coordinator/local_workers.h"
 #include "draft/model_drafter.h"
 #include "net/network_thread.h"
@@ -27,6 +28,7 @@ struct ChainFlags {
   std::uint32_t stages = 1;
   std::string workers;  ///< "host:port,..."; empty: local ones
   std::string split;    ///< "10,20"; empty: by bytes
+  std::uint32_t private_layers = 0;
   std::string profile = "fast";
   std::string engine = "paged";
   std::uint32_t threads = 0;
@@ -62,12 +64,14 @@ class ChainSession {
   const draft::ModelDrafter* drafter() const { return drafter_.get(); }
   /// From start to ready.
   Duration start_time() const { return start_time_; }
-  /// Process ids of local workers, in the order of the stages; empty for remote ones.
-  std::vector<int> process_ids() const;
+  /// Of a local worker; none for a remote one.
+  std::optional<int> process_id(const std::string& worker) const;
 
  private:
   ChainSession() : transport_(thread_) {}
   Status start(const ChainFlags& flags);
+  /// Local ones as far as they are needed; what the chain is to be made of.
+  Result<coordinator::ChainSettings> start_workers(const ChainFlags& flags);
   Status check_text_files() const;
   /// Checks that it speaks of the same tokens, and loads it.
   Status load_draft_model(const ChainFlags& flags);

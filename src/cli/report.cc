@@ -79,7 +79,6 @@ nlohmann::json to_json(const coordinator::Generation& generation) {
 
 Result<nlohmann::json> chain_json(ChainSession& session) {
   PACELINE_ASSIGN_OR_RETURN(const auto pongs, session.chain().status());
-  const std::vector<int> processes = session.process_ids();
   nlohmann::json stages = nlohmann::json::array();
   for (const coordinator::StageReport& stage : session.chain().stages()) {
     const wire::Pong& pong = pongs.at(stage.entry.address);
@@ -95,7 +94,7 @@ Result<nlohmann::json> chain_json(ChainSession& session) {
         {"resident_bytes", pong.resident_bytes},
         {"anonymous_bytes", pong.anonymous_bytes},
     };
-    if (stages.size() < processes.size()) row["process"] = processes[stages.size()];
+    if (const auto process = session.process_id(stage.entry.address)) row["process"] = *process;
     stages.push_back(std::move(row));
   }
   const coordinator::ChainPlan& plan = session.chain().plan();

@@ -5,6 +5,8 @@
 #include <random>
 #include <utility>
 
+#include "wire/step_parts.h"
+
 namespace paceline::coordinator {
 namespace {
 
@@ -44,9 +46,31 @@ wire::Address Chain::address(std::size_t stage, StepId step) const {
 Result<std::unique_ptr<Chain>> Chain::start(std::unique_ptr<WorkerPool> pool, ChainPlan plan,
                                             const Clock& clock) {
   std::unique_ptr<Chain> chain(new Chain(std::move(pool), std::move(plan), clock));
+  PACELINE_RETURN_IF_ERROR(chain->set_up_parts());
   PACELINE_RETURN_IF_ERROR(chain->assign());
   PACELINE_RETURN_IF_ERROR(chain->warm_up());
   return chain;
+}
+
+/// What goes to which stage, and what comes from whom.
+Status Chain::set_up_parts() {
+  const std::size_t stages = plan_.route.size();
+  const std::string& last = plan_.route.back().address;
+  pool_->expect_results_from(last);
+  constexpr auto kNeeded = wire::Kind::kStepSampling;
+  const auto& welcomes = pool_->welcomes();
+  const auto older = std::find_if(welcomes.begin(), welcomes.end(), [](const auto& welcome) {
+    return welcome.second.version < wire::version_of(kNeeded);
+  });
+  is_sampled_apart_ = stages > 1 && older == welcomes.end();
+  if (plan_.home.empty() || stages < 2) return {};
+  if (older != welcomes.end()) {
+    return fail(ErrorCode::kFailedPrecondition,
+                "worker {}: speaks protocol version {}, a private chain needs {}: update it",
+                older->first, older->second.version, wire::version_of(kNeeded));
+  }
+  pool_->pass_on({plan_.route[stages - 2].address, address(stages - 1, StepId(0)), last});
+  return {};
 }
 
 Status Chain::assign() {
@@ -59,6 +83,9 @@ Status Chain::assign() {
   assignment.kv_blocks = plan_.kv_blocks;
   assignment.logical_block_tokens = plan_.logical_block_tokens;
   assignment.route = plan_.route;
+  for (wire::RouteEntry& entry : assignment.route) {
+    if (entry.address == plan_.home) entry.address.clear();
+  }
   for (std::size_t stage = 0; stage < plan_.route.size(); ++stage) {
     assignment.layers = plan_.route[stage].layers;
     PACELINE_RETURN_IF_ERROR(
@@ -112,6 +139,13 @@ Status Chain::warm_up() {
 
 Result<StepId> Chain::submit(wire::Step step) {
   const StepId id(last_step_.value() + 1);
+  if (is_sampled_apart_) {
+    // First, so that the last stage need not wait for it.
+    wire::StepSampling sampling = wire::split_sampling(step);
+    PACELINE_RETURN_IF_ERROR(
+        pool_->send(plan_.route.back().address,
+                    {address(plan_.route.size() - 1, id), std::move(sampling), {}}));
+  }
   PACELINE_RETURN_IF_ERROR(
       pool_->send(plan_.route.front().address, {address(0, id), std::move(step), {}}));
   last_step_ = id;

@@ -21,6 +21,9 @@ namespace paceline::coordinator {
 struct ChainPlan {
   std::string package_digest;
   std::vector<wire::RouteEntry> route;
+  /// This machine's worker, which has the first and the last stage of a private chain: it is
+  /// reached over this process only, and its address is not told to others. Empty: not private.
+  std::string home;
   Profile profile = Profile::kFast;
   EngineKind engine = EngineKind::kPaged;
   std::uint32_t threads = 0;  ///< per stage; 0: the worker's choice
@@ -59,6 +62,7 @@ class Chain final : public StepRunner {
  private:
   Chain(std::unique_ptr<WorkerPool> pool, ChainPlan plan, const Clock& clock);
   wire::Address address(std::size_t stage, StepId step) const;
+  Status set_up_parts();
   Status assign();
   Status warm_up();
 
@@ -68,6 +72,7 @@ class Chain final : public StepRunner {
   const ChainId id_;
   std::vector<StageReport> stages_;
   StepId last_step_{0};
+  bool is_sampled_apart_ = false;  ///< sampling goes straight to the last stage
 };
 
 }  // namespace paceline::coordinator

@@ -119,14 +119,36 @@ Status check_packages(const shard::Manifest& manifest,
 /// embedding is a look-up of one row, and stays in the mapped file: it counts as nothing.
 Result<std::vector<LayerRange>> divide_layers(const shard::Manifest& manifest,
                                               const ChainSettings& settings) {
+  const std::uint32_t kept = settings.private_layers;
+  plan::LayerCosts costs;
   if (settings.weights.empty()) {
     const shard::PartBytes bytes = manifest.part_bytes();
-    return plan::divide({bytes.layers, 0, bytes.head, bytes.shared},
-                        static_cast<std::uint32_t>(settings.workers.size()));
+    costs = {bytes.layers, 0, kept > 0 ? 0 : bytes.head, bytes.shared};
+  } else {
+    costs.layers.assign(manifest.layers, 1);
   }
-  plan::LayerCosts equal;
-  equal.layers.assign(manifest.layers, 1);
-  return plan::divide_by_weights(equal, settings.weights);
+  costs.layers.erase(costs.layers.end() - kept, costs.layers.end());
+  costs.layers.erase(costs.layers.begin(), costs.layers.begin() + kept);
+  auto ranges = settings.weights.empty()
+                    ? plan::divide(costs, static_cast<std::uint32_t>(settings.workers.size()))
+                    : plan::divide_by_weights(costs, settings.weights);
+  if (!ranges) return ranges;
+  for (LayerRange& range : *ranges) range = {range.begin + kept, range.end + kept};
+  return ranges;
+}
+
+Status check_private_layers(const shard::Manifest& manifest, const ChainSettings& settings) {
+  const std::uint64_t kept = 2ULL * settings.private_layers;
+  const std::uint64_t workers = settings.workers.size();
+  if (settings.private_layers == 0 || kept + workers <= manifest.layers) return {};
+  const std::uint64_t most = workers < manifest.layers ? (manifest.layers - workers) / 2 : 0;
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "--private-layers {} keeps {} of the model's {} layers here and leaves {}, but the stages "
+      "between, {}, need one each; {}",
+      settings.private_layers, kept, manifest.layers,
+      manifest.layers - std::min<std::uint64_t>(kept, manifest.layers), workers,
+      most > 0 ? fmt::format("use {} at most, or fewer stages", most) : "use fewer stages");
 }
 
 }  // namespace
@@ -140,6 +162,7 @@ Result<ChainPlan> plan_chain(const shard::Manifest& manifest,
     return fail(ErrorCode::kInvalidArgument, "--split has {} weights for {} stages",
                 settings.weights.size(), stages);
   }
+  PACELINE_RETURN_IF_ERROR(check_private_layers(manifest, settings));
   PACELINE_ASSIGN_OR_RETURN(const auto ranges, divide_layers(manifest, settings));
   ChainPlan plan;
   plan.package_digest = manifest.digest;
@@ -147,9 +170,15 @@ Result<ChainPlan> plan_chain(const shard::Manifest& manifest,
   plan.engine = settings.engine;
   plan.threads = settings.threads;
   plan.logical_block_tokens = kLogicalBlockTokens;
+  const std::uint32_t kept = settings.private_layers;
+  if (kept > 0) {
+    plan.home = settings.home;
+    plan.route.push_back({plan.home, {0, kept}});
+  }
   for (std::size_t stage = 0; stage < stages; ++stage) {
     plan.route.push_back({settings.workers[stage], ranges[stage]});
   }
+  if (kept > 0) plan.route.push_back({plan.home, {manifest.layers - kept, manifest.layers}});
   PACELINE_RETURN_IF_ERROR(
       choose_context(manifest, hosts_of(manifest, welcomes, plan), settings, plan));
   return plan;

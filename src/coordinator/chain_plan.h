@@ -20,7 +20,11 @@ namespace paceline::coordinator {
 
 struct ChainSettings {
   std::vector<std::string> workers;  ///< one per stage, in order; one may stand there repeatedly
-  std::vector<double> weights;       ///< layers per stage, in proportion; empty: by bytes
+  std::vector<double> weights;       ///< layers per worker, in proportion; empty: by bytes
+  /// More than 0: `home`, a worker on this machine, has so many layers before and behind those that
+  /// `workers` share, and with them the embedding, the head and the sampling.
+  std::uint32_t private_layers = 0;
+  std::string home;
   Profile profile = Profile::kFast;
   EngineKind engine = EngineKind::kPaged;
   std::uint32_t threads = 0;
@@ -33,8 +37,8 @@ inline constexpr std::uint64_t kKvMemoryBytes = 1ULL << 30;
 
 /// `welcomes` by address, of all workers of the settings. Workers with the same host share its
 /// memory. kResourceExhausted, with the numbers, where the model or the context does not fit;
-/// kInvalidArgument for a division that cannot be made; kNotFound where a worker has no such
-/// package.
+/// kInvalidArgument for a division that cannot be made, with the numbers; kNotFound where a worker
+/// has no such package.
 Result<ChainPlan> plan_chain(const shard::Manifest& manifest,
                              const std::map<std::string, wire::Welcome>& welcomes,
                              const ChainSettings& settings);

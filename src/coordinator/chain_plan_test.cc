@@ -203,6 +203,61 @@ TEST(ChainPlanTest, AWorkerThatStandsInTheRouteTwiceIsOneProcess) {
   EXPECT_FALSE(plan_chain(manifest, less, settings));
 }
 
+/// Two workers, and this machine before and behind them.
+ChainSettings private_settings(Welcomes& welcomes, std::uint32_t layers) {
+  welcomes = {{"a:1", welcome(8192 * kMiB)}, {"b:1", welcome(8192 * kMiB)}};
+  ChainSettings settings = settings_for(welcomes);
+  settings.private_layers = layers;
+  settings.home = "127.0.0.1:5";
+  welcomes.emplace(settings.home, welcome(8192 * kMiB));
+  return settings;
+}
+
+TEST(ChainPlanTest, APrivateChainBeginsAndEndsAtHome) {
+  Welcomes welcomes;
+  auto settings = private_settings(welcomes, 3);
+  const auto plan = plan_chain(model(30), welcomes, settings);
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_EQ(plan->home, "127.0.0.1:5");
+  const std::vector<wire::RouteEntry> by_bytes = {
+      {"127.0.0.1:5", {0, 3}}, {"a:1", {3, 15}}, {"b:1", {15, 27}}, {"127.0.0.1:5", {27, 30}}};
+  EXPECT_EQ(plan->route, by_bytes);
+  settings.weights = {1, 3};
+  const auto weighted = plan_chain(model(30), welcomes, settings);
+  ASSERT_TRUE(weighted) << weighted.error().message();
+  const std::vector<wire::RouteEntry> by_weights = {
+      {"127.0.0.1:5", {0, 3}}, {"a:1", {3, 9}}, {"b:1", {9, 27}}, {"127.0.0.1:5", {27, 30}}};
+  EXPECT_EQ(weighted->route, by_weights);
+}
+
+TEST(ChainPlanTest, PrivateLayersLeaveOneForEachWorker) {
+  Welcomes welcomes;
+  const auto settings = private_settings(welcomes, 2);
+  EXPECT_TRUE(plan_chain(model(6), welcomes, settings));
+  expect_refused(plan_chain(model(5), welcomes, settings), ErrorCode::kInvalidArgument,
+                 {"--private-layers 2 keeps 4 of the model's 5 layers here and leaves 1",
+                  "but the stages between, 2, need one each; use 1 at most, or fewer stages"});
+  expect_refused(plan_chain(model(3), welcomes, settings), ErrorCode::kInvalidArgument,
+                 {"leaves 0, but the stages between, 2, need one each; use fewer stages"});
+}
+
+TEST(ChainPlanTest, BothEndsOfAPrivateChainCountAtHome) {
+  const auto manifest = model(6);
+  Welcomes welcomes;
+  auto settings = private_settings(welcomes, 1);
+  settings.context_tokens = 64;
+  const auto memory = [&](LayerRange layers) {
+    return shard::estimate_stage_memory(manifest, layers, Profile::kExact, 64);
+  };
+  const std::uint64_t exactly =
+      memory({0, 1}).total_bytes() + memory({5, 6}).total_bytes() - memory({5, 6}).process_bytes;
+  welcomes[settings.home].available_bytes = exactly;
+  EXPECT_TRUE(plan_chain(manifest, welcomes, settings));
+  welcomes[settings.home].available_bytes = exactly - 1;
+  expect_refused(plan_chain(manifest, welcomes, settings), ErrorCode::kResourceExhausted,
+                 {"a context of 64 tokens does not fit"});
+}
+
 TEST(ChainPlanTest, AWorkerWithoutThePackageIsNamed) {
   Welcomes welcomes = {{"a:1", welcome(8192 * kMiB)}, {"b:1", welcome(8192 * kMiB)}};
   welcomes["b:1"].packages.pop_back();

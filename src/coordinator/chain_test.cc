@@ -16,13 +16,7 @@ using testing::HasSubstr;
 using worker::fake_answer;
 using worker::kFakeBlockTokens;
 using worker::kFakeLayers;
-
-/// The machine's clock, shifted by as much as a test wants.
-class ShiftedClock final : public Clock {
- public:
-  TimePoint now() const override { return std::chrono::steady_clock::now() + shift.load(); }
-  std::atomic<Duration> shift = Duration::zero();
-};
+using worker::ShiftedClock;
 
 /// A peer that says welcome and, from then on, what the test tells it to.
 class StubbornWorker {
@@ -32,7 +26,7 @@ class StubbornWorker {
       if (std::holds_alternative<wire::Hello>(frame.message)) {
         connection_ = server_.accepted();
         wire::Welcome welcome;
-        welcome.version = 1;
+        welcome.version = version;
         EXPECT_TRUE(connection_->send({{}, welcome, {}}));
       } else if (std::holds_alternative<wire::Ping>(frame.message) && on_ping) {
         on_ping(*connection_);
@@ -42,6 +36,7 @@ class StubbornWorker {
   std::string address() const { return server_.endpoint().to_string(); }
 
   std::function<void(net::Connection&)> on_ping;  ///< on the network thread
+  std::uint16_t version = 1;
 
  private:
   net::TestServer server_;
@@ -266,6 +261,47 @@ TEST_F(ChainTest, ABusyWorkerIsNotSilent) {
   const auto chain = Chain::start(*std::move(pool), plan({{a, {0, kFakeLayers}}}), clock_);
   EXPECT_TRUE(chain) << chain.error().message();
   EXPECT_GE(pings, 3);
+}
+
+TEST_F(ChainTest, SamplesOfAnyOtherThanTheLastStageEndTheChain) {
+  StubbornWorker stubborn(workers_.transport());
+  stubborn.on_ping = [](net::Connection& connection) {
+    EXPECT_TRUE(connection.send({{{}, {}, {}, StepId(3)}, wire::StepResult(), {}}));
+  };
+  const auto pool = connect({stubborn.address()});
+  ASSERT_TRUE(pool) << pool.error().message();
+  (*pool)->expect_results_from("another:1");
+  expect_error(
+      (*pool)->await_result(StepId(3), in_an_hour()), ErrorCode::kFailedPrecondition,
+      {"worker " + stubborn.address() + ": has samples of step 3, but not the last stage"});
+}
+
+TEST_F(ChainTest, OnlyWhatIsMeantIsPassedOn) {
+  const wire::Address last{ChainId(1), Epoch(1), StageId(2), StepId(0)};
+  wire::Address step = last;
+  step.step = StepId(4);
+  wire::Address other = step;
+  other.stage = StageId(0);
+  const wire::LinkStage link{"digest", {0, 1}, {1, 2}, Profile::kFast, "", "", 1, {}};
+  const std::vector<std::vector<wire::Frame>> cases = {
+      {{step, wire::Step(), {}}},                     // without a link
+      {{last, link, {}}, {other, wire::Step(), {}}},  // for another stage
+  };
+  for (const auto& frames : cases) {
+    StubbornWorker stubborn(workers_.transport());
+    stubborn.on_ping = [&](net::Connection& connection) {
+      for (const wire::Frame& frame : frames) EXPECT_TRUE(connection.send(frame));
+    };
+    const auto pool = connect({workers_.start(), stubborn.address()});
+    ASSERT_TRUE(pool) << pool.error().message();
+    const auto& welcomes = (*pool)->welcomes();
+    const auto home = welcomes.begin()->first == stubborn.address() ? std::next(welcomes.begin())
+                                                                    : welcomes.begin();
+    (*pool)->pass_on({stubborn.address(), last, home->first});
+    expect_error(
+        (*pool)->await_result(StepId(9), in_an_hour()), ErrorCode::kFailedPrecondition,
+        {"worker " + stubborn.address() + ": a step for stage", "is not expected from it"});
+  }
 }
 
 TEST_F(ChainTest, TheDeadlineEndsTheWait) {

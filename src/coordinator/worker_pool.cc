@@ -110,6 +110,30 @@ Status WorkerPool::send(const std::string& worker, wire::Frame frame) {
   return {};
 }
 
+void WorkerPool::pass_on(Passage passage) {
+  const std::lock_guard lock(mutex_);
+  passage_ = std::move(passage);
+}
+
+void WorkerPool::expect_results_from(const std::string& worker) {
+  const std::lock_guard lock(mutex_);
+  results_from_ = worker;
+}
+
+/// With the mutex held.
+Status WorkerPool::pass_on(const std::string& worker, wire::Frame& frame) {
+  const bool is_link = std::holds_alternative<wire::LinkStage>(frame.message);
+  wire::Address place = frame.address;
+  place.step = passage_ ? passage_->to.step : StepId(0);
+  const bool is_meant = passage_ && worker == passage_->from && place == passage_->to;
+  if (!is_meant || !(is_link || is_passage_linked_)) {
+    return fail(ErrorCode::kFailedPrecondition, "a {} for stage {} is not expected from it",
+                to_string(wire::kind_of(frame.message)), frame.address.stage.value());
+  }
+  is_passage_linked_ = true;
+  return peers_.at(passage_->worker).connection->send(std::move(frame));
+}
+
 void WorkerPool::on_frame(const std::string& worker, wire::Frame frame) {
   const std::lock_guard lock(mutex_);
   peers_[worker].last_heard = clock_.now();
@@ -126,17 +150,31 @@ void WorkerPool::record(const std::string& worker, wire::Frame& frame) {
   } else if (auto* pong = std::get_if<wire::Pong>(&frame.message)) {
     peers_[worker].pong = *pong;
   } else if (auto* result = std::get_if<wire::StepResult>(&frame.message)) {
-    if (result->outcome == wire::Outcome::kDone) {
-      results_[frame.address.step] = std::move(*result);
-    } else if (!failure_) {
-      failure_ = Error(result->error_code,
-                       fmt::format("worker {} (stage {}): {}", worker, frame.address.stage.value(),
-                                   result->error_message));
-    }
+    record_result(worker, frame.address, *result);
+  } else if (std::holds_alternative<wire::LinkStage>(frame.message) ||
+             std::holds_alternative<wire::Step>(frame.message)) {
+    const Status passed = pass_on(worker, frame);
+    if (!passed && !failure_) failure_ = passed.error().with_context("worker " + worker);
   } else if (auto* fault = std::get_if<wire::Fault>(&frame.message)) {
     if (!failure_) {
       failure_ = Error(fault->code, fmt::format("worker {}: {}", worker, fault->message));
     }
+  }
+}
+
+/// With the mutex held.
+void WorkerPool::record_result(const std::string& worker, const wire::Address& address,
+                               wire::StepResult& result) {
+  const bool is_done = result.outcome == wire::Outcome::kDone;
+  if (is_done && (results_from_.empty() || worker == results_from_)) {
+    results_[address.step] = std::move(result);
+  } else if (!failure_ && is_done) {
+    failure_ = Error(ErrorCode::kFailedPrecondition,
+                     fmt::format("worker {}: has samples of step {}, but not the last stage",
+                                 worker, address.step.value()));
+  } else if (!failure_) {
+    failure_ = Error(result.error_code, fmt::format("worker {} (stage {}): {}", worker,
+                                                    address.stage.value(), result.error_message));
   }
 }
 

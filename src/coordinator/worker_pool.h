@@ -22,6 +22,13 @@
 
 namespace paceline::coordinator {
 
+/// A stage that the one before it reaches over this process only (docs/wire.md).
+struct Passage {
+  std::string from;  ///< the worker of the stage before
+  wire::Address to;
+  std::string worker;  ///< of the stage
+};
+
 /// Thread-safe: filled by the network thread, read by the one that runs the chain.
 class WorkerPool {
  public:
@@ -36,6 +43,12 @@ class WorkerPool {
   const std::map<std::string, wire::Welcome>& welcomes() const { return welcomes_; }
 
   Status send(const std::string& worker, wire::Frame frame);
+
+  /// From now on what `passage.from` sends for that stage is passed on, on the network thread, and
+  /// such frames of any other worker or for any other stage are its failure.
+  void pass_on(Passage passage);
+  /// From now on samples of any other worker are its failure.
+  void expect_results_from(const std::string& worker);
 
   /// Waits until `stage` is loaded; a Fault of its worker is the error.
   Result<wire::StageReady> await_ready(StageId stage, Deadline deadline);
@@ -62,6 +75,9 @@ class WorkerPool {
   void on_frame(const std::string& worker, wire::Frame frame);
   void on_closed(const std::string& worker, const Error& reason);
   void record(const std::string& worker, wire::Frame& frame);
+  void record_result(const std::string& worker, const wire::Address& address,
+                     wire::StepResult& result);
+  Status pass_on(const std::string& worker, wire::Frame& frame);
   void ping(std::uint64_t nonce);
   void beat(const std::stop_token& stop);
   Status check_silence();
@@ -76,6 +92,9 @@ class WorkerPool {
   std::map<std::string, Peer> peers_;
   std::map<StageId, wire::StageReady> ready_;
   std::map<StepId, wire::StepResult> results_;
+  std::string results_from_;  ///< empty: anybody
+  std::optional<Passage> passage_;
+  bool is_passage_linked_ = false;
   bool is_woken_ = false;
   TimePoint last_wait_;           ///< when somebody waited last
   std::optional<Error> failure_;  ///< the first one; a chain does not survive it

@@ -85,12 +85,12 @@ TEST(TcpTransportTest, AnotherVersionIsToldWhichSideToUpdate) {
   RawPeer peer(server.endpoint());
   peer.send(bytes_of(hello()));
   auto newer = bytes_of(ping(1));
-  newer[5] = std::byte{3};
+  newer[5] = std::byte{4};
   peer.send(newer);
   const auto frames = peer.read_until_closed();
   ASSERT_EQ(frames.size(), 1U);
   EXPECT_EQ(std::get<wire::Fault>(frames[0].message).message,
-            "protocol version: this side speaks 1 to 2, the peer speaks 3: update this side");
+            "protocol version: this side speaks 1 to 3, the peer speaks 4: update this side");
 }
 
 TEST(TcpTransportTest, APeerWithoutAFirstFrameIsClosed) {

@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 4) return 0;
   const std::span<const std::byte> rest = std::as_bytes(std::span(data, size)).subspan(4);
   std::vector<std::byte> stream;
-  if (data[1] >= 1 && data[1] <= 15) {
+  if (data[1] >= 1 && data[1] <= 16) {
     paceline::wire::FrameHeader header;
     header.kind = static_cast<paceline::wire::Kind>(data[1]);
     header.address = {paceline::ChainId(1), paceline::Epoch(1), paceline::StageId(data[2]),

@@ -14,7 +14,7 @@
 namespace paceline::wire {
 
 /// What this side speaks.
-inline constexpr VersionRange kProtocolVersions{1, 2};
+inline constexpr VersionRange kProtocolVersions{1, 3};
 
 inline constexpr std::size_t kFrameHeaderBytes = 48;
 

@@ -81,28 +81,30 @@ std::vector<std::byte> with_version(const Frame& frame, int version) {
 
 TEST(ProtocolVersionTest, HelloAndFaultAreReadInAnyVersionOthersAreNot) {
   std::vector<Frame> frames;
-  const Frame hello{{}, Hello{{1, 2}, "9.0", Role::kUpstreamStage, "n", "o", "i"}, {}};
-  EXPECT_TRUE(FrameDecoder().feed(with_version(hello, 3), frames));
+  const Frame hello{{}, Hello{{1, 3}, "9.0", Role::kUpstreamStage, "n", "o", "i"}, {}};
+  EXPECT_TRUE(FrameDecoder().feed(with_version(hello, 4), frames));
   EXPECT_EQ(frames.at(0), hello);
-  EXPECT_TRUE(FrameDecoder().feed(with_version({{}, Fault{}, {}}, 3), frames));
-  const Status newer = FrameDecoder().feed(with_version({{}, Ping{}, {}}, 3), frames);
+  EXPECT_TRUE(FrameDecoder().feed(with_version({{}, Fault{}, {}}, 4), frames));
+  const Status newer = FrameDecoder().feed(with_version({{}, Ping{}, {}}, 4), frames);
   ASSERT_FALSE(newer);
   EXPECT_EQ(newer.error().message(),
-            "protocol version: this side speaks 1 to 2, the peer speaks 3: update this side");
+            "protocol version: this side speaks 1 to 3, the peer speaks 4: update this side");
   const Status older = FrameDecoder().feed(with_version({{}, Ping{}, {}}, 0), frames);
   ASSERT_FALSE(older);
   EXPECT_EQ(older.error().message(),
-            "protocol version: this side speaks 1 to 2, the peer speaks 0: update the peer");
+            "protocol version: this side speaks 1 to 3, the peer speaks 0: update the peer");
 }
 
 TEST(ProtocolVersionTest, AFrameCarriesTheLowestVersionThatHasItsKind) {
   RandomFrames random(5);
-  for (int number = 1; number <= 15; ++number) {
+  for (int number = 1; number <= 16; ++number) {
     const Frame frame = random.frame(static_cast<Kind>(number));
     const auto bytes = flatten(encode(frame).value());
-    EXPECT_EQ(static_cast<int>(bytes[5]), number <= 13 ? 1 : 2) << number;
+    EXPECT_EQ(static_cast<int>(bytes[5]), number <= 13 ? 1 : number <= 15 ? 2 : 3) << number;
     std::vector<Frame> frames;
-    EXPECT_TRUE(FrameDecoder().feed(with_version(frame, 2), frames)) << number;
+    EXPECT_EQ(FrameDecoder().feed(with_version(frame, 2), frames).has_value(), number <= 15)
+        << number;
+    EXPECT_TRUE(FrameDecoder().feed(with_version(frame, 3), frames)) << number;
     const Status in_first = FrameDecoder().feed(with_version(frame, 1), frames);
     EXPECT_EQ(in_first.has_value(), number <= 13);
     if (!in_first) {

@@ -184,6 +184,18 @@ class Encoder {
       added.set_to(copy.to.value());
     }
     for (const StageTime& time : m.stage_times) put(time, *out.add_stage_times());
+    out.set_sampled_apart(m.sampled_apart);
+  }
+
+  void operator()(const StepSampling& m) const {
+    proto::StepSampling& out = *header_.mutable_step_sampling();
+    for (const SequenceSampling& s : m.sequences) {
+      proto::SequenceSampling& added = *out.add_sequences();
+      added.set_sequence(s.sequence.value());
+      for (const std::uint32_t row : s.sampled_rows) added.add_sampled_rows(row);
+      for (const std::uint32_t token : s.drafts) added.add_drafts(token);
+    }
+    for (const SequenceSpec& spec : m.opened) put(spec, *out.add_opened());
   }
 
   void operator()(const StepResult& m) const {

@@ -36,6 +36,7 @@ enum class Kind : std::uint16_t {
   kGoodbye = 13,
   kReadPiece = 14,
   kPiece = 15,
+  kStepSampling = 16,
 };
 /// e.g. "assign_stage"; "unknown" for a number that is no kind.
 std::string_view to_string(Kind kind);
@@ -91,7 +92,8 @@ struct Welcome {
 };
 
 struct RouteEntry {
-  std::string address;  ///< "host:port"; a worker may stand in a route more than once
+  /// "host:port"; a worker may stand in a route more than once. Empty: over the coordinator.
+  std::string address;
   LayerRange layers;
   friend bool operator==(const RouteEntry&, const RouteEntry&) = default;
 };
@@ -220,7 +222,23 @@ struct Step {
   std::vector<SequenceSpec> opened;
   std::vector<BlockCopy> copies;
   std::vector<StageTime> stage_times;
+  /// Sampled rows, drafts and all of `opened` but the numbers come in a StepSampling.
+  bool sampled_apart = false;
   friend bool operator==(const Step&, const Step&) = default;
+};
+
+struct SequenceSampling {
+  SequenceId sequence;
+  std::vector<std::uint32_t> sampled_rows;  ///< as in StepSequence
+  std::vector<std::uint32_t> drafts;
+  friend bool operator==(const SequenceSampling&, const SequenceSampling&) = default;
+};
+
+/// What the last stage alone needs of the step address.step (step_parts.h).
+struct StepSampling {
+  std::vector<SequenceSampling> sequences;  ///< those of the step that have any, in its order
+  std::vector<SequenceSpec> opened;         ///< one for each of the step's, in its order
+  friend bool operator==(const StepSampling&, const StepSampling&) = default;
 };
 
 struct TokenLogprob {
@@ -303,7 +321,7 @@ inline constexpr char kPieceTensor[] = "piece";
 /// In the order of the kinds' numbers.
 using Message =
     std::variant<Hello, Welcome, AssignStage, StageReady, LinkStage, LinkAccepted, Step, StepResult,
-                 Ping, Pong, Fault, ReleaseChain, Goodbye, ReadPiece, Piece>;
+                 Ping, Pong, Fault, ReleaseChain, Goodbye, ReadPiece, Piece, StepSampling>;
 Kind kind_of(const Message& message);
 
 struct Tensor {

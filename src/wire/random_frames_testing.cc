@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "wire/step_parts.h"
+
 namespace paceline::wire {
 namespace {
 
@@ -155,8 +157,25 @@ Frame RandomFrames::step(std::uint32_t stage, std::uint32_t sequences) {
     const std::uint64_t tensors = number(1, 3);
     for (std::uint64_t i = 0; i < tensors; ++i) frame.tensors.push_back(tensor(rows));
   }
+  if (number(0, 1) == 1) (void)split_sampling(step);
   frame.message = std::move(step);
   return frame;
+}
+
+StepSampling RandomFrames::sampling() {
+  StepSampling m;
+  m.sequences.resize(number(0, 4));
+  std::uint64_t id = 0;
+  for (auto& part : m.sequences) {
+    part.sequence = SequenceId(id += number(1, 1000));
+    part.sampled_rows.resize(number(0, 4));
+    for (auto& row : part.sampled_rows) row = static_cast<std::uint32_t>(number(0, kMax32));
+    part.drafts.resize(number(0, 4));
+    for (auto& draft : part.drafts) draft = token();
+  }
+  const std::uint64_t opened = number(0, 2);
+  for (std::uint64_t i = 0; i < opened; ++i) m.opened.push_back(spec(i));
+  return m;
 }
 
 AssignStage RandomFrames::assignment(std::uint32_t stage) {
@@ -260,7 +279,7 @@ Message RandomFrames::simple(Kind kind) {
                   number(0, kMax64)};
     case Kind::kFault:
       return Fault{static_cast<ErrorCode>(number(0, 14)), text(80),
-                   static_cast<Kind>(number(0, 15))};
+                   static_cast<Kind>(number(0, 16))};
     case Kind::kReleaseChain:
       return ReleaseChain{};
     case Kind::kGoodbye:
@@ -307,6 +326,9 @@ Frame RandomFrames::frame(Kind kind) {
       break;
     case Kind::kStepResult:
       frame.message = result();
+      break;
+    case Kind::kStepSampling:
+      frame.message = sampling();
       break;
     case Kind::kReadPiece:
       frame.message = read_piece();

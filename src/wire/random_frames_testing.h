@@ -19,7 +19,7 @@ class RandomFrames {
   /// A valid frame of this kind.
   Frame frame(Kind kind);
   /// A valid frame of any kind.
-  Frame frame() { return frame(static_cast<Kind>(number(1, 15))); }
+  Frame frame() { return frame(static_cast<Kind>(number(1, 16))); }
   /// A step with `rows` rows: literal tokens and references for stage 0, else boundary tensors.
   Frame step(std::uint32_t stage, std::uint32_t sequences);
   /// Evenly (up to the remainder) in [low, high].
@@ -41,6 +41,7 @@ class RandomFrames {
   EngineKind engine() { return number(0, 1) == 0 ? EngineKind::kPaged : EngineKind::kStateful; }
   Profile profile() { return number(0, 1) == 0 ? Profile::kFast : Profile::kExact; }
   std::vector<StageTime> stage_times();
+  StepSampling sampling();
   StepSequence sequence(const Address& address, std::uint64_t id);
   SequenceSpec spec(std::uint64_t id);
   Tensor tensor(std::uint64_t rows);

@@ -1,23 +1,15 @@
 #include "wire/validate.h"
 
-#include <cmath>
 #include <cstddef>
-#include <limits>
 #include <string_view>
 #include <unordered_set>
 
 #include "base/checked_math.h"
+#include "wire/step_checks.h"
 #include "wire/text.h"
 
 namespace paceline::wire {
 namespace {
-
-constexpr std::int64_t kMaxToken = std::numeric_limits<std::int32_t>::max();
-
-Status check_count(std::string_view what, std::uint64_t count, std::uint64_t most) {
-  if (count <= most) return {};
-  return fail(ErrorCode::kResourceExhausted, "{}: {}, at most {}", what, count, most);
-}
 
 Status check_text(std::string_view what, std::string_view text, std::uint32_t most) {
   PACELINE_RETURN_IF_ERROR(check_count(what, text.size(), most));
@@ -29,22 +21,6 @@ Status check_layers(std::string_view what, LayerRange layers) {
   if (layers.begin <= layers.end) return {};
   return fail(ErrorCode::kInvalidArgument, "{}: begin {} is above end {}", what, layers.begin,
               layers.end);
-}
-
-Status check_token(std::string_view what, std::int64_t token) {
-  if (token >= 0 && token <= kMaxToken) return {};
-  return fail(ErrorCode::kInvalidArgument, "{}: token id {}, expected 0 to {}", what, token,
-              kMaxToken);
-}
-
-Status check_rising(std::string_view what, std::span<const std::uint32_t> rows, std::uint32_t end) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] >= end || (i > 0 && rows[i] <= rows[i - 1])) {
-      return fail(ErrorCode::kInvalidArgument, "{}: {} at place {}, expected rising rows below {}",
-                  what, rows[i], i, end);
-    }
-  }
-  return {};
 }
 
 /// One overload per message; `check(tensors)` first.
@@ -155,7 +131,8 @@ class Validator {
     }
     PACELINE_RETURN_IF_ERROR(check_count("step: rows", rows, limits_.step_tokens));
     PACELINE_RETURN_IF_ERROR(check_count("step: blocks", blocks, limits_.step_blocks));
-    PACELINE_RETURN_IF_ERROR(check_opened(m.opened));
+    PACELINE_RETURN_IF_ERROR(check_opened(m.opened, limits_));
+    if (m.sampled_apart) PACELINE_RETURN_IF_ERROR(check_nothing_sampled(m));
     return check_rows(rows);
   }
 
@@ -205,6 +182,7 @@ class Validator {
     return fail(ErrorCode::kInvalidArgument, "piece: {} bytes at {} of a file of {}", bytes,
                 m.offset, m.file_bytes);
   }
+  Status operator()(const StepSampling& m) const { return check_step_sampling(m, limits_); }
   Status operator()(const LinkAccepted&) const { return {}; }
   Status operator()(const Ping&) const { return {}; }
   Status operator()(const Pong&) const { return {}; }
@@ -243,8 +221,6 @@ class Validator {
         check_count("step.sequences.operations", s.operations.size(), limits_.operations));
     PACELINE_RETURN_IF_ERROR(
         check_count("step.sequences.blocks: groups", s.blocks.size(), limits_.kv_groups));
-    PACELINE_RETURN_IF_ERROR(
-        check_rising("step.sequences.sampled_rows", s.sampled_rows, s.new_tokens));
     const std::uint64_t end = std::uint64_t{s.past_tokens} + s.new_tokens;
     PACELINE_RETURN_IF_ERROR(check_count("step.sequences: past and new tokens", end, kMaxToken));
     const bool wants_tokens = address_.stage.value() == 0 && tensors_.empty();
@@ -255,24 +231,7 @@ class Validator {
                   s.tokens.size(), s.sequence.value(), expected, address_.stage.value());
     }
     for (const TokenRef& token : s.tokens) PACELINE_RETURN_IF_ERROR(check_token_ref(token));
-    return check_drafts(s);
-  }
-
-  /// The rows of drafts and the one before them, if there is one, are the last, and sampled.
-  static Status check_drafts(const StepSequence& s) {
-    if (s.drafts.empty()) return {};
-    const std::size_t rows = s.drafts.size() + (s.drafts.size() == s.new_tokens ? 0 : 1);
-    if (s.sampled_rows.size() < rows ||
-        s.sampled_rows[s.sampled_rows.size() - rows] + rows != s.new_tokens) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "step.sequences.drafts: {} for sequence {}, expected its last {} rows among the "
-                  "sampled ones",
-                  s.drafts.size(), s.sequence.value(), rows);
-    }
-    for (const std::uint32_t token : s.drafts) {
-      PACELINE_RETURN_IF_ERROR(check_token("step.sequences.drafts", token));
-    }
-    return {};
+    return check_sampled_rows(s);
   }
 
   Status check_token_ref(const TokenRef& token) const {
@@ -284,61 +243,6 @@ class Validator {
     return fail(ErrorCode::kInvalidArgument,
                 "step.sequences.tokens: refers to step {}, expected one before {}",
                 reference.step.value(), address_.step.value());
-  }
-
-  static Status check_finite(std::string_view what, double number) {
-    if (std::isfinite(number)) return {};
-    return fail(ErrorCode::kInvalidArgument, "step.opened.{}: {}, expected a finite number", what,
-                number);
-  }
-
-  /// What the sampler may look at; it holds the numbers against their ranges itself.
-  Status check_sampling(const sampling::SamplingSpec& s) const {
-    if (!std::isfinite(s.temperature) || s.temperature < 0.0) {
-      return fail(ErrorCode::kInvalidArgument, "step.opened.temperature: {}, expected 0 or more",
-                  s.temperature);
-    }
-    if (!(s.top_p >= 0.0 && s.top_p <= 1.0)) {
-      return fail(ErrorCode::kInvalidArgument, "step.opened.top_p: {}, expected 0 to 1", s.top_p);
-    }
-    PACELINE_RETURN_IF_ERROR(check_finite("min_p", s.min_p));
-    PACELINE_RETURN_IF_ERROR(check_finite("repetition_penalty", s.repetition_penalty));
-    PACELINE_RETURN_IF_ERROR(check_finite("presence_penalty", s.presence_penalty));
-    PACELINE_RETURN_IF_ERROR(check_finite("frequency_penalty", s.frequency_penalty));
-    PACELINE_RETURN_IF_ERROR(
-        check_count("step.opened.logit_bias", s.logit_bias.size(), limits_.logit_biases));
-    for (const sampling::LogitBias& entry : s.logit_bias) {
-      PACELINE_RETURN_IF_ERROR(check_token("step.opened.logit_bias", entry.token));
-      if (std::isnan(entry.bias)) {
-        return fail(ErrorCode::kInvalidArgument, "step.opened.logit_bias: nan for token {}",
-                    entry.token);
-      }
-    }
-    PACELINE_RETURN_IF_ERROR(
-        check_count("step.opened.stop_tokens", s.stop_tokens.size(), limits_.stop_tokens));
-    for (const std::uint32_t token : s.stop_tokens) {
-      PACELINE_RETURN_IF_ERROR(check_token("step.opened.stop_tokens", token));
-    }
-    return check_count("step.opened.logprobs", s.logprobs.value_or(0), limits_.top_logprobs);
-  }
-
-  Status check_opened(std::span<const SequenceSpec> opened) const {
-    std::uint64_t history = 0;
-    std::unordered_set<std::uint64_t> seen;
-    for (const SequenceSpec& spec : opened) {
-      if (!seen.insert(spec.sequence.value()).second) {
-        return fail(ErrorCode::kInvalidArgument, "step.opened: sequence {} stands in it twice",
-                    spec.sequence.value());
-      }
-      PACELINE_RETURN_IF_ERROR(check_sampling(spec.sampling));
-      history += spec.history.size();
-      PACELINE_RETURN_IF_ERROR(
-          check_count("step.opened: history tokens", history, limits_.history_tokens));
-      for (const std::int64_t token : spec.history) {
-        PACELINE_RETURN_IF_ERROR(check_token("step.opened.history", token));
-      }
-    }
-    return {};
   }
 
   /// The payload against the step's rows.

@@ -311,8 +311,8 @@ TEST(DecodeHeaderTest, UnknownNumbersAreRefusedByName) {
   header.mutable_step_result()->set_outcome(4);
   EXPECT_EQ(decoded(Kind::kStepResult, header),
             "step_result.outcome: 4 is not known to this version");
-  header.mutable_fault()->set_regarding(16);
-  EXPECT_EQ(decoded(Kind::kFault, header), "fault.regarding: 16 is not known to this version");
+  header.mutable_fault()->set_regarding(17);
+  EXPECT_EQ(decoded(Kind::kFault, header), "fault.regarding: 17 is not known to this version");
   header.mutable_step()->add_sequences()->add_operations();
   EXPECT_EQ(decoded(Kind::kStep, header),
             "step.sequences.operations: an operation that this version does not know");

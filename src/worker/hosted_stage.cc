@@ -55,7 +55,8 @@ HostedStage::HostedStage(const wire::Address& address, wire::AssignStage assignm
       assignment_(std::move(assignment)),
       identity_(std::move(identity)),
       coordinator_(std::move(coordinator)),
-      guard_(address) {}
+      guard_(address),
+      sampling_guard_(address) {}
 
 void HostedStage::send_to_coordinator(const wire::Address& address, wire::Message message) {
   // Where this fails the connection is going down, and with it this stage.
@@ -108,9 +109,27 @@ wire::LinkStage HostedStage::offer() const {
   return offer;
 }
 
-Status HostedStage::admit(const wire::Address& address) {
+Result<std::vector<JoinedStep>> HostedStage::take(wire::Frame frame, TimePoint now) {
   const std::lock_guard lock(mutex_);
-  return guard_.admit(address);
+  PACELINE_RETURN_IF_ERROR(guard_.admit(frame.address));
+  if (is_last_of_route()) return joiner_.add_step(std::move(frame), now);
+  std::vector<JoinedStep> whole;
+  whole.push_back({std::move(frame), now});
+  return whole;
+}
+
+Result<std::vector<JoinedStep>> HostedStage::take_sampling(const wire::Address& address,
+                                                           wire::StepSampling sampling) {
+  const std::lock_guard lock(mutex_);
+  PACELINE_RETURN_IF_ERROR(sampling_guard_.admit(address));
+  if (is_last_of_route()) return joiner_.add_sampling(address.step, std::move(sampling));
+  return fail(ErrorCode::kFailedPrecondition, "stage {} is not the last one, which samples",
+              address_.stage.value());
+}
+
+std::vector<JoinedStep> HostedStage::expire(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  return joiner_.expire(now);
 }
 
 Status HostedStage::compare(const wire::LinkStage& offered) const {
@@ -134,9 +153,9 @@ bool HostedStage::is_abandoned() const {
   return abandoned_;
 }
 
-void HostedStage::run(wire::Frame frame, Duration queued, net::Transport& transport,
-                      const Clock& clock) {
+void HostedStage::run(JoinedStep joined, net::Transport& transport, const Clock& clock) {
   if (is_abandoned()) return;
+  wire::Frame& frame = joined.frame;
   const wire::Address address = frame.address;
   auto& step = std::get<wire::Step>(frame.message);
   const auto fail_step = [&](const Error& error) {
@@ -148,6 +167,10 @@ void HostedStage::run(wire::Frame frame, Duration queued, net::Transport& transp
     result.error_message = error.message();
     send_to_coordinator(address, std::move(result));
   };
+  if (joined.failure) {
+    fail_step(*joined.failure);
+    return;
+  }
   if (!executor_) {
     fail_step(Error(ErrorCode::kFailedPrecondition, "the stage is not loaded"));
     return;
@@ -158,8 +181,8 @@ void HostedStage::run(wire::Frame frame, Duration queued, net::Transport& transp
     fail_step(product.error());
     return;
   }
-  step.stage_times.push_back(
-      {address.stage, to_whole_microseconds(queued), to_whole_microseconds(clock.now() - begin)});
+  step.stage_times.push_back({address.stage, to_whole_microseconds(begin - joined.received),
+                              to_whole_microseconds(clock.now() - begin)});
   if (executor_->info().is_last) {
     wire::StepResult result;
     result.samples = std::move(product->samples);
@@ -175,14 +198,14 @@ void HostedStage::run(wire::Frame frame, Duration queued, net::Transport& transp
 
 Status HostedStage::forward(wire::Frame frame, std::vector<wire::Tensor> boundaries,
                             net::Transport& transport) {
-  if (!next_) PACELINE_RETURN_IF_ERROR(connect_next(transport));
+  if (!is_linked_) PACELINE_RETURN_IF_ERROR(link_next(transport));
   strip_tokens(std::get<wire::Step>(frame.message));
   frame.address.stage = StageId(address_.stage.value() + 1);
   frame.tensors = std::move(boundaries);
-  return next_->send(std::move(frame));
+  return next_ ? next_->send(std::move(frame)) : coordinator_->send(std::move(frame));
 }
 
-Status HostedStage::connect_next(net::Transport& transport) {
+Status HostedStage::link_next(net::Transport& transport) {
   const std::size_t next = address_.stage.value() + 1;
   if (next >= assignment_.route.size()) {
     return fail(ErrorCode::kFailedPrecondition,
@@ -194,6 +217,12 @@ Status HostedStage::connect_next(net::Transport& transport) {
   target.address = address_;
   target.address.stage = StageId(static_cast<std::uint32_t>(next));
   target.offer = offer();
+  if (target.peer_address.empty()) {
+    // The coordinator passes on what follows; where the stage there refuses, it hears so.
+    PACELINE_RETURN_IF_ERROR(coordinator_->send({target.address, std::move(target.offer), {}}));
+    is_linked_ = true;
+    return {};
+  }
   auto on_lost = [coordinator = coordinator_, address = address_,
                   peer = target.peer_address](const Error& reason) {
     const auto named = reason.with_context(
@@ -205,6 +234,7 @@ Status HostedStage::connect_next(net::Transport& transport) {
   PACELINE_ASSIGN_OR_RETURN(
       next_, DownstreamLink::connect(transport, target, identity_, std::move(on_lost),
                                      Deadline::after(kLinkTimeout)));
+  is_linked_ = true;
   return {};
 }
 

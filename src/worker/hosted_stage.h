@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -17,6 +18,7 @@
 #include "worker/downstream_link.h"
 #include "worker/stage_executor.h"
 #include "worker/stage_loader.h"
+#include "worker/step_joiner.h"
 
 namespace paceline::worker {
 
@@ -28,10 +30,16 @@ class HostedStage {
   /// Loads the engine and tells the coordinator. Work queue only.
   void load(const StageLoader& loader, const Clock& clock);
   /// Executes a step and sends what it gives. Work queue only.
-  void run(wire::Frame frame, Duration queued, net::Transport& transport, const Clock& clock);
+  void run(JoinedStep joined, net::Transport& transport, const Clock& clock);
 
+  /// Takes a step, or what the last stage gets of it apart; gives those that can be run now. An
+  /// error means that the sender is wrong. Any thread.
+  Result<std::vector<JoinedStep>> take(wire::Frame frame, TimePoint now);
+  Result<std::vector<JoinedStep>> take_sampling(const wire::Address& address,
+                                                wire::StepSampling sampling);
+  /// Steps whose other part has not come for too long. Any thread.
+  std::vector<JoinedStep> expire(TimePoint now);
   /// Any thread.
-  Status admit(const wire::Address& address);
   Status compare(const wire::LinkStage& offered) const;
   /// Steps that wait in the queue are skipped from now on. Any thread.
   void abandon();
@@ -40,7 +48,10 @@ class HostedStage {
   bool is_abandoned() const;
   Status forward(wire::Frame frame, std::vector<wire::Tensor> boundaries,
                  net::Transport& transport);
-  Status connect_next(net::Transport& transport);
+  Status link_next(net::Transport& transport);
+  bool is_last_of_route() const {
+    return address_.stage.value() + std::size_t{1} == assignment_.route.size();
+  }
   wire::LinkStage offer() const;
   void send_to_coordinator(const wire::Address& address, wire::Message message);
 
@@ -49,10 +60,13 @@ class HostedStage {
   const StageIdentity identity_;
   const std::shared_ptr<net::Connection> coordinator_;
   std::unique_ptr<StageExecutor> executor_;
-  std::unique_ptr<DownstreamLink> next_;
+  bool is_linked_ = false;
+  std::unique_ptr<DownstreamLink> next_;  ///< none where the next stage is behind the coordinator
 
   mutable std::mutex mutex_;
   wire::EpochGuard guard_;
+  wire::EpochGuard sampling_guard_;
+  StepJoiner joiner_;                        ///< of the last stage
   std::optional<wire::LinkStage> own_link_;  ///< what the upstream must offer; set once loaded
   bool abandoned_ = false;
 };

@@ -82,9 +82,11 @@ bool Session::may_send(wire::Kind kind) const {
       return true;
     case wire::Kind::kAssignStage:
     case wire::Kind::kReleaseChain:
+    case wire::Kind::kStepSampling:
       return is_coordinator;
     case wire::Kind::kLinkStage:
-      return role_ == wire::Role::kUpstreamStage;
+      // A coordinator passes on what the stage before says.
+      return is_coordinator || role_ == wire::Role::kUpstreamStage;
     case wire::Kind::kReadPiece:
       return fetcher_ != nullptr;
     default:
@@ -115,6 +117,7 @@ void Session::dispatch(wire::Frame frame) {
   const wire::Address address = frame.address;
   const wire::Kind kind = wire::kind_of(frame.message);
   if (const auto* ping = std::get_if<wire::Ping>(&frame.message)) {
+    host_->expire();
     reply(address, host_->pong(ping->nonce));
   } else if (const auto* assignment = std::get_if<wire::AssignStage>(&frame.message)) {
     const auto taken = host_->assign(address, *assignment, peer_name_, connection_);
@@ -130,6 +133,9 @@ void Session::dispatch(wire::Frame frame) {
   } else if (std::holds_alternative<wire::Step>(frame.message)) {
     const bool is_coordinator = role_ == wire::Role::kCoordinator;
     const auto queued = host_->step(std::move(frame), is_coordinator ? connection_.get() : nullptr);
+    if (!queued) refuse(address, kind, queued.error(), true);
+  } else if (auto* sampling = std::get_if<wire::StepSampling>(&frame.message)) {
+    const auto queued = host_->sampling(address, std::move(*sampling), connection_.get());
     if (!queued) refuse(address, kind, queued.error(), true);
   } else if (auto* read = std::get_if<wire::ReadPiece>(&frame.message)) {
     const auto queued = packages_->read(fetcher_, std::move(*read));

@@ -93,20 +93,49 @@ Status StageHost::link(const wire::Address& address, const wire::LinkStage& offe
   return stage->second->compare(offered);
 }
 
+/// With the mutex held.
+Result<std::shared_ptr<HostedStage>> StageHost::find_stage(StageId id) const {
+  const auto found = owned_.stages.find(id);
+  if (found != owned_.stages.end()) return found->second;
+  return fail(ErrorCode::kFailedPrecondition, "a step for stage {}, which is not assigned here",
+              id.value());
+}
+
+/// With the mutex held.
+Status StageHost::queue_run(const std::shared_ptr<HostedStage>& stage,
+                            std::vector<JoinedStep> steps) {
+  for (JoinedStep& step : steps) {
+    // std::function wants copyable captures; a frame is moved, never copied.
+    auto shared_step = std::make_shared<JoinedStep>(std::move(step));
+    PACELINE_RETURN_IF_ERROR(queue_.push(
+        [this, stage, shared_step] { stage->run(std::move(*shared_step), transport_, clock_); }));
+  }
+  return {};
+}
+
 Status StageHost::step(wire::Frame frame, const net::Connection* coordinator) {
   const std::lock_guard lock(mutex_);
   if (coordinator != nullptr) PACELINE_RETURN_IF_ERROR(check_owner(coordinator));
-  const auto found = owned_.stages.find(frame.address.stage);
-  if (found == owned_.stages.end()) {
-    return fail(ErrorCode::kFailedPrecondition, "a step for stage {}, which is not assigned here",
-                frame.address.stage.value());
+  PACELINE_ASSIGN_OR_RETURN(const auto stage, find_stage(frame.address.stage));
+  PACELINE_ASSIGN_OR_RETURN(auto ready, stage->take(std::move(frame), clock_.now()));
+  return queue_run(stage, std::move(ready));
+}
+
+Status StageHost::sampling(const wire::Address& address, wire::StepSampling sampling,
+                           const net::Connection* coordinator) {
+  const std::lock_guard lock(mutex_);
+  PACELINE_RETURN_IF_ERROR(check_owner(coordinator));
+  PACELINE_ASSIGN_OR_RETURN(const auto stage, find_stage(address.stage));
+  PACELINE_ASSIGN_OR_RETURN(auto ready, stage->take_sampling(address, std::move(sampling)));
+  return queue_run(stage, std::move(ready));
+}
+
+void StageHost::expire() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, stage] : owned_.stages) {
+    // Where the queue is full the next steps say so to their sender.
+    (void)queue_run(stage, stage->expire(clock_.now()));
   }
-  PACELINE_RETURN_IF_ERROR(found->second->admit(frame.address));
-  // std::function wants copyable captures; a frame is moved, never copied.
-  auto shared_frame = std::make_shared<wire::Frame>(std::move(frame));
-  return queue_.push([this, stage = found->second, shared_frame, received = clock_.now()] {
-    stage->run(std::move(*shared_frame), clock_.now() - received, transport_, clock_);
-  });
 }
 
 void StageHost::release(const net::Connection* coordinator) {

@@ -49,6 +49,13 @@ class StageHost {
   /// not the owner, too many steps): its connection is to be closed with it.
   Status step(wire::Frame frame, const net::Connection* coordinator);
 
+  /// What the last stage gets of a step apart; errors as above.
+  Status sampling(const wire::Address& address, wire::StepSampling sampling,
+                  const net::Connection* coordinator);
+
+  /// Fails steps whose other part does not come. To be called every now and then.
+  void expire();
+
   /// Frees what `coordinator` owns; called for ReleaseChain and when the connection is gone.
   void release(const net::Connection* coordinator);
 
@@ -68,6 +75,8 @@ class StageHost {
   };
 
   void drop_stages();
+  Result<std::shared_ptr<HostedStage>> find_stage(StageId id) const;
+  Status queue_run(const std::shared_ptr<HostedStage>& stage, std::vector<JoinedStep> steps);
   Status check_owner(const net::Connection* coordinator) const;
 
   net::Transport& transport_;

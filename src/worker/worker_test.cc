@@ -97,7 +97,7 @@ TEST_F(WorkerTest, AHelloIsAnsweredByAWelcome) {
 TEST_F(WorkerTest, OtherVersionsLearnWhichSideToUpdate) {
   Peer newer = workers_.dial(worker_);
   auto hello = FakeWorkers::hello("anna");
-  hello.versions = {3, 4};
+  hello.versions = {4, 5};
   ASSERT_TRUE(newer.send({}, hello));
   expect_closed(newer, ErrorCode::kFailedPrecondition, "update this side");
   Peer older = workers_.dial(worker_);
@@ -119,8 +119,7 @@ TEST(WorkerWithoutHandshakeTest, TheFirstFrameMustBeAHello) {
 
 TEST_F(WorkerTest, ARoleSaysWhatAPeerMaySend) {
   Peer coordinator = workers_.greet(worker_, "anna");
-  ASSERT_TRUE(
-      coordinator.send(address(1), wire::LinkStage{"digest", {0, 3}, {3, 6}, {}, "", "", 1, {}}));
+  ASSERT_TRUE(coordinator.send(address(0), wire::StageReady()));
   expect_closed(coordinator, ErrorCode::kFailedPrecondition, "not expected on this connection");
   Peer stage = workers_.greet(worker_, "w1", wire::Role::kUpstreamStage);
   ASSERT_TRUE(stage.send(address(0), assignment(whole(), 0)));

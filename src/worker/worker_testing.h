@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,13 @@
 namespace paceline::worker {
 
 inline constexpr std::uint32_t kFakeLayers = 6;
+
+/// The machine's clock, shifted by as much as a test wants.
+class ShiftedClock final : public Clock {
+ public:
+  TimePoint now() const override { return std::chrono::steady_clock::now() + shift.load(); }
+  std::atomic<Duration> shift = Duration::zero();
+};
 
 /// One end of a connection to a worker; messages are received in order.
 struct Peer {
@@ -84,7 +92,7 @@ class FakeWorkers {
   }
 
   net::LoopbackTransport& transport() { return transport_; }
-  const Clock& clock() const { return clock_; }
+  ShiftedClock& clock() { return clock_; }
 
   std::string isa = "test";                       ///< of workers started from now on
   std::function<void()> before_load;              ///< on the engine thread of any worker
@@ -132,7 +140,7 @@ class FakeWorkers {
   net::NetworkThread thread_;
   net::LoopbackTransport transport_;
   PackageStore store_;
-  SteadyClock clock_;
+  ShiftedClock clock_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -10,7 +10,7 @@ import struct
 import time
 
 kHello, kWelcome, kAssignStage, kStageReady, kLinkStage, kLinkAccepted, kStep, kStepResult = range(1, 9)
-kPing, kPong, kFault, kReleaseChain, kGoodbye, kReadPiece, kPiece = range(9, 16)
+kPing, kPong, kFault, kReleaseChain, kGoodbye, kReadPiece, kPiece, kStepSampling = range(9, 17)
 kCoordinator, kUpstreamStage, kFetcher = 1, 2, 3
 kExact = 2
 
@@ -182,6 +182,22 @@ class Peer:
         except TimeoutError:
             pass
         return False
+
+
+def frames_of(stream: bytes) -> list[Frame]:
+    """The whole frames at the begin of what went over a connection."""
+    frames = []
+    while len(stream) >= _kFixedHeader.size:
+        _, version, kind, chain, epoch, stage, step, header_bytes, _, payload_bytes = _kFixedHeader.unpack_from(stream)
+        header_end = _kFixedHeader.size + header_bytes
+        end = header_end + payload_bytes
+        if len(stream) < end:
+            break
+        header = parse(stream[_kFixedHeader.size : header_end])
+        payload = stream[header_end:end]
+        frames.append(Frame(kind, header[16 + kind][0], chain, epoch, stage, step, version, payload))
+        stream = stream[end:]
+    return frames
 
 
 def fault_text(frame: Frame) -> str:

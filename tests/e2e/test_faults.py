@@ -206,7 +206,7 @@ class ForeignPeers(FaultCase):
         step = wire.Frame(wire.kStep, b"", chain=1, epoch=1, step=1)
         self.check_closed(step.encode(payload_bytes=2**40), "payload")
         self.check_closed(wire.Frame(77).encode(), "kind")
-        self.check_closed(wire.Frame(wire.kPing, wire.field(1, 1), version=3).encode(), "version")
+        self.check_closed(wire.Frame(wire.kPing, wire.field(1, 1), version=4).encode(), "version")
 
     def test_wrong_messages(self):
         self.check_closed(wire.Frame(wire.kPing, b"\xff" * 20).encode(), "damaged")
@@ -240,11 +240,11 @@ class ForeignPeers(FaultCase):
             peer.send(wire.hello(versions=(7, 9)))
             frame = peer.receive()
             self.assertEqual(frame.kind, wire.kFault)
-            self.assertRegex(wire.fault_text(frame), r"speaks 1 to 2\b.*7.*9.*update this side")
+            self.assertRegex(wire.fault_text(frame), r"speaks 1 to 3\b.*7.*9.*update this side")
             self.assertTrue(peer.is_closed_within(5))
         with wire.Peer(self.server.port) as peer:
             welcome = peer.greet(versions=(1, 9))
-            self.assertEqual(welcome.fields()[1], [2])
+            self.assertEqual(welcome.fields()[1], [3])
 
     def test_zz_the_worker_serves_the_next(self):
         self.assert_serves(self.server)
