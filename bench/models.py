@@ -19,8 +19,8 @@ def smollm2_gguf() -> pathlib.Path:
     return next(folder.glob("*.gguf"))
 
 
-def _compile(source: pathlib.Path, package: pathlib.Path) -> None:
-    subprocess.run([str(PACELINE), "compile", str(source), "-o", str(package)], check=True)
+def _compile(source: pathlib.Path, package: pathlib.Path, *flags: str) -> None:
+    subprocess.run([str(PACELINE), "compile", str(source), "-o", str(package), *flags], check=True)
 
 
 def smollm2() -> pathlib.Path:
@@ -32,19 +32,38 @@ def smollm2() -> pathlib.Path:
     return package
 
 
-def random_llama(config: str, weights: str, vocabulary: int) -> pathlib.Path:
+def random_llama_gguf(config: str, weights: str, vocabulary: int) -> pathlib.Path:
     """Random weights in a real configuration (random_gguf.py)."""
-    package = DIRECTORY / f"{config}-{weights}-{vocabulary}"
-    if not package.exists():
+    gguf = DIRECTORY / f"{config}-{weights}-{vocabulary}.gguf"
+    if not gguf.exists():
         DIRECTORY.mkdir(parents=True, exist_ok=True)
-        gguf = package.with_suffix(".gguf")
+        making = gguf.with_suffix(".making")
         script = pathlib.Path(__file__).with_name("random_gguf.py")
         subprocess.run(
             [sys.executable, str(script), "--base", str(smollm2_gguf()), "--config", config,
-             "--type", weights, "--min-vocab", str(vocabulary), "--out", str(gguf)],
+             "--type", weights, "--min-vocab", str(vocabulary), "--out", str(making)],
             check=True,
         )
+        making.rename(gguf)
+    return gguf
+
+
+def random_llama(config: str, weights: str, vocabulary: int) -> pathlib.Path:
+    """The same as a package, in the blocks of the file."""
+    package = DIRECTORY / f"{config}-{weights}-{vocabulary}"
+    if not package.exists():
+        gguf = random_llama_gguf(config, weights, vocabulary)
         _compile(gguf, package)
+        gguf.unlink()
+    return package
+
+
+def random_llama_int4(config: str, vocabulary: int) -> pathlib.Path:
+    """Random weights in int4, group 128, the embedding and head in int8."""
+    package = DIRECTORY / f"{config}-int4-{vocabulary}"
+    if not package.exists():
+        gguf = random_llama_gguf(config, "f16", vocabulary)
+        _compile(gguf, package, "--weights", "int4", "--group", "128")
         gguf.unlink()
     return package
 

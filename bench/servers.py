@@ -44,6 +44,20 @@ class GenAi(Server):
         return self._exchange(json.dumps({"ids": ids, "tokens": tokens}))
 
 
+class Llama(Server):
+    """llama_peer.py; `prefix` pins it."""
+
+    def __init__(self, name: str, library, gguf: pathlib.Path, threads: int, prefix: list[str], *more: str):
+        peer = str(pathlib.Path(__file__).with_name("llama_peer.py"))
+        super().__init__(name, [*prefix, sys.executable, peer, str(library.libraries), str(library.binding),
+                                str(gguf), str(threads), *more])  # fmt: skip
+        if self.process.stdout.readline().strip() != "ready":
+            sys.exit(f"{name} did not start")
+
+    def ask(self, ids: list[int], tokens: int) -> dict:
+        return self._exchange(json.dumps({"ids": ids, "tokens": tokens}))
+
+
 class Chain(Server):
     """`paceline generate` over local stage processes."""
 
