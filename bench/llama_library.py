@@ -37,13 +37,22 @@ def _unpacked(folder: pathlib.Path) -> pathlib.Path:
     return source
 
 
-def library() -> Library:
+def _folder() -> pathlib.Path:
     named = os.environ.get("PACELINE_LLAMA_DIR")
-    folder = pathlib.Path(named) if named else models.DIRECTORY / "llama"
+    return pathlib.Path(named) if named else models.DIRECTORY / "llama"
+
+
+def is_built() -> bool:
+    return (_folder() / "build" / "bin" / "libllama.so").exists()
+
+
+def library() -> Library:
+    """Built where it is not there."""
+    folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
     source = _unpacked(folder)
     build = folder / "build"
-    if not (build / "bin" / "libllama.so").exists():
+    if not is_built():
         options = ["GGML_RPC=ON", "GGML_NATIVE=ON", "BUILD_SHARED_LIBS=ON", "CMAKE_BUILD_TYPE=Release",
                    "LLAMA_CURL=OFF", "LLAMA_BUILD_TESTS=OFF", "LLAMA_BUILD_EXAMPLES=OFF", "LLAMA_BUILD_SERVER=OFF"]  # fmt: skip
         subprocess.run(["cmake", "-G", "Ninja", "-S", str(source / "vendor" / "llama.cpp"), "-B", str(build),

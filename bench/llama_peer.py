@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """llama.cpp as a measured process: one model, one stream, greedy.
 
-  llama_peer.py LIBRARIES BINDING GGUF THREADS [RPC_ENDPOINT]       answers lines {"ids": [...], "tokens": N}
+  llama_peer.py LIBRARIES BINDING GGUF THREADS [ENDPOINT LAYERS]    answers lines {"ids": [...], "tokens": N}
   llama_peer.py LIBRARIES BINDING --rpc-server ENDPOINT THREADS     computes layers for another process
 
 LIBRARIES has libllama and libggml, BINDING is the folder of the ctypes binding that belongs to them
-(llama_library.py makes both). With RPC_ENDPOINT, HOST:PORT, half of the layers are computed there.
+(llama_library.py makes both). With ENDPOINT, HOST:PORT, the last LAYERS layers are computed there, the head here.
 """
 
 import ctypes
@@ -19,7 +19,6 @@ import types
 import numpy
 
 CONTEXT = 2048
-RPC_MEMORY_BYTES = 1 << 34
 
 
 def open_binding(libraries: str, folder: str):
@@ -50,7 +49,7 @@ def serve_layers(libraries: str, endpoint: str, threads: int) -> None:
 
 
 class Model:
-    def __init__(self, binding, libraries: str, gguf: str, threads: int, endpoint: str | None):
+    def __init__(self, binding, libraries: str, gguf: str, threads: int, remote: list[str]):
         self.binding = binding
         quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
         self.keep = [quiet]
@@ -58,8 +57,8 @@ class Model:
         binding.llama_backend_init()
         parameters = binding.llama_model_default_params()
         parameters.n_gpu_layers = 0
-        if endpoint:
-            self.place(parameters, libraries, endpoint)
+        if remote:
+            self.place(parameters, libraries, *remote)
         self.model = binding.llama_model_load_from_file(gguf.encode(), parameters)
         if not self.model:
             sys.exit(f"{gguf}: llama.cpp does not load it")
@@ -70,8 +69,7 @@ class Model:
         self.context = binding.llama_init_from_model(self.model, context)
         self.vocabulary = binding.llama_vocab_n_tokens(binding.llama_model_get_vocab(self.model))
 
-    def place(self, parameters, libraries: str, endpoint: str) -> None:
-        """The second half of the layers on the endpoint's device."""
+    def place(self, parameters, libraries: str, endpoint: str, layers: str) -> None:
         rpc = open_rpc(libraries)
         rpc.ggml_backend_rpc_add_server.restype = ctypes.c_void_p
         registry = ctypes.c_void_p(rpc.ggml_backend_rpc_add_server(endpoint.encode()))
@@ -80,8 +78,8 @@ class Model:
         device = base.ggml_backend_reg_dev_get(registry, ctypes.c_size_t(0))
         devices = (ctypes.c_void_p * 2)(device, None)
         self.keep.append(devices)
-        parameters.devices = ctypes.cast(devices, type(parameters.devices))
-        parameters.n_gpu_layers = int(os.environ["RPC_LAYERS"])
+        parameters.devices = ctypes.addressof(devices)
+        parameters.n_gpu_layers = int(layers)
 
     def step(self, ids: list[int]) -> int:
         array = (self.binding.llama_token * len(ids))(*ids)
@@ -110,7 +108,7 @@ def main() -> None:
     if what == "--rpc-server":
         serve_layers(libraries, rest[0], int(rest[1]))
         return
-    model = Model(open_binding(libraries, folder), libraries, what, int(rest[0]), rest[1] if len(rest) > 1 else None)
+    model = Model(open_binding(libraries, folder), libraries, what, int(rest[0]), rest[1:])
     print("ready", flush=True)
     for line in sys.stdin:
         request = json.loads(line)

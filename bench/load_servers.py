@@ -5,14 +5,17 @@ import json
 import pathlib
 import random
 import signal
+import socket
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import layer_split
+import llama_library
 import quiet
-from servers import PACELINE, Server
+from servers import PACELINE, Llama, Server
 
 # As profile fast sets them (src/engine/device_properties.cc); the group is the weights'.
 PROPERTIES = {
@@ -128,6 +131,33 @@ class GenAi(Server):
             "ttft_ms": statistics.median(result["ttft_ms"]),
             "resident": [result["resident_bytes"]],
         }
+
+
+class LlamaRpc:
+    """llama.cpp on one core, the second half of the layers on another one behind a slow link; one stream."""
+
+    def __init__(self, library: llama_library.Library, gguf: pathlib.Path, cores: list[int], layers: int,
+                 delay_ms: int):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+        peer = str(pathlib.Path(__file__).with_name("llama_peer.py"))
+        self.server = Listening(pinned(cores[1], [
+            sys.executable, peer, str(library.libraries), str(library.binding), "--rpc-server", endpoint, "1"]))
+        time.sleep(1)  # it says where before it listens
+        self.relay = relay(endpoint, delay_ms)
+        self.client = Llama("llama.cpp RPC", library, gguf, 1, pinned(cores[0], []),
+                            self.relay.address, str(layers // 2))  # fmt: skip
+
+    def ask(self, ids: list[int], tokens: int) -> dict:
+        answer = self.client.ask(ids, tokens)
+        return {"steady": (tokens - 1) / answer["decode_ms"] * 1e3, "ttft_ms": answer["ttft_ms"]}
+
+    def close(self) -> None:
+        self.client.close()
+        self.relay.close()
+        self.server.process.kill()
+        self.server.process.wait(timeout=30)
 
 
 class Prompts:

@@ -16,6 +16,7 @@ import argparse
 import os
 
 import judgement
+import llama_library
 import load_servers
 import models
 import wan_texts
@@ -74,23 +75,36 @@ def table(title: str, answers: Answers) -> None:
     for name, own in answers.items():
         last = own[-1]
         print(f"{name:24} {load_servers.spread(own, 'steady'):>28} {load_servers.median(own, 'ttft_ms'):9.0f}  "
-              f"{last['groups']}  {', '.join(f'{share:.2f}' for share in last['use'])}  "
-              f"{last['drafts'][0]} of {last['drafts'][1]}")
+              f"{last.get('groups', '')}  {', '.join(f'{share:.2f}' for share in last.get('use', []))}  "
+              f"{' of '.join(map(str, last.get('drafts', [])))}")
+
+
+def rpc_peers(layers: int) -> dict[int, load_servers.LlamaRpc]:
+    if not llama_library.is_built():
+        print("llama.cpp is not built, so it is not in the table: scripts/bench decode builds it")
+        return {}
+    library, gguf = llama_library.library(), models.smollm2_gguf()
+    return {ms: load_servers.LlamaRpc(library, gguf, CORES, layers, ms) for ms in DELAYS_MS}
 
 
 def delays(arguments) -> tuple[Ratios, dict[str, float]]:
     prompts = load_servers.Prompts(49152)
     chains = Chains(models.smollm2(), prompts.take(1, 64), 32)
+    peers = rpc_peers(sum(chains.split))
 
     def cells() -> load_servers.Cells:
         load = prompts.take(1, 64)
         found = {f"{ms} ms": lambda ms=ms: chains.at(ms).ask(load, 24) for ms in DELAYS_MS}
+        found |= {f"llama.cpp RPC, {ms} ms": lambda peer=peer: peer.ask(load[0], 24) for ms, peer in peers.items()}
         return found | {"one process": lambda: chains.one().ask(load, 24)}
 
     answers = load_servers.interleaved(cells, arguments.blocks, arguments.trial)
     chains.close()
+    for peer in peers.values():
+        peer.close()
     table("one stream, SmolLM2", answers)
-    ratios = {}
+    ratios = {f"delays.{ms}.of_llama": against(answers[f"{ms} ms"], answers[f"llama.cpp RPC, {ms} ms"])
+              for ms in peers}  # fmt: skip
     for ms in DELAYS_MS:
         bounds = [1 / (2 * ms / 1e3 + 1 / rate) for rate in column(answers["one process"])]
         ratios[f"delays.{ms}.of_bound"] = judgement.paired_ratio(column(answers[f"{ms} ms"]), bounds)
