@@ -61,7 +61,8 @@ class Direction {
   std::array<std::byte, std::size_t{64} << 10> staging_;
   RelayPipe::Piece piece_;  ///< being written
   bool is_reading_ = false;
-  bool is_writing_ = false;  ///< or waiting for what is due
+  bool has_read_end_ = false;  ///< reading again would say so again, at once
+  bool is_writing_ = false;    ///< or waiting for what is due
 };
 
 /// One relayed connection. Network thread only.
@@ -113,7 +114,8 @@ void Direction::start(const std::shared_ptr<Session>& session, tcp::socket& from
 }
 
 void Direction::read() {
-  if (is_reading_ || !from_->is_open() || pipe_.held_bytes() >= buffer_bytes_) return;
+  if (is_reading_ || has_read_end_ || !from_->is_open() || pipe_.held_bytes() >= buffer_bytes_)
+    return;
   is_reading_ = true;
   from_->async_read_some(asio::buffer(staging_), [this, alive = session_.lock()](
                                                      const error_code& error, std::size_t count) {
@@ -125,6 +127,7 @@ void Direction::read() {
 void Direction::on_read(const error_code& error, std::size_t count) {
   if (!from_->is_open()) return;
   if (error == asio::error::eof) {
+    has_read_end_ = true;
     pipe_.push_end(now());
     return schedule();
   }

@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
 #include <chrono>
+#include <ctime>
+#include <thread>
 
 #include "net/net_test_util.h"
 #include "net/relay_pipe.h"
@@ -175,6 +181,36 @@ TEST_F(RelayTest, AStalledLinkStaysOpenAndACutEndsIt) {
   relay_->cut();
   EXPECT_TRUE(client_->wait_for_close());
   EXPECT_TRUE(server_.handler->wait_for_close());
+}
+
+/// Processor time of this process, in seconds.
+double used_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+TEST_F(RelayTest, OneSideMayEndWhileTheOtherGoesOn) {
+  namespace asio = boost::asio;
+  using asio::ip::tcp;
+  asio::io_context context;
+  tcp::acceptor target(context, tcp::endpoint(asio::ip::make_address("127.0.0.1"), 0));
+  RelayOptions options;
+  options.target = {"127.0.0.1", target.local_endpoint().port()};
+  auto relay = Relay::start(thread_, options);
+  ASSERT_TRUE(relay);
+  tcp::socket near(context);
+  near.connect({asio::ip::make_address("127.0.0.1"), (*relay)->endpoint().port});
+  tcp::socket far = target.accept();
+  near.shutdown(tcp::socket::shutdown_send);
+  std::array<char, 4> bytes = {};
+  boost::system::error_code error;
+  EXPECT_EQ(far.read_some(asio::buffer(bytes), error), 0U);
+  EXPECT_EQ(error, asio::error::eof);
+  asio::write(far, asio::buffer("abcd", 4));
+  EXPECT_EQ(asio::read(near, asio::buffer(bytes)), 4U);
+  far.close();
+  EXPECT_EQ(near.read_some(asio::buffer(bytes), error), 0U);
+  EXPECT_EQ(error, asio::error::eof);
+  const double before = used_seconds();
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_LT(used_seconds() - before, 0.15) << "an ended side is not read again and again";
 }
 
 TEST_F(RelayTest, ARefusingRelayClosesAtOnce) {
