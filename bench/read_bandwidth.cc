@@ -32,7 +32,8 @@ int main(int count, char** arguments) {
     return 2;
   }
   const std::size_t share = kWords / static_cast<std::size_t>(threads);
-  const std::vector<std::vector<std::uint64_t>> parts(threads, std::vector<std::uint64_t>(share, 1));
+  const std::vector<std::vector<std::uint64_t>> parts(threads,
+                                                      std::vector<std::uint64_t>(share, 1));
   std::vector<std::uint64_t> sums(parts.size());
   double best_s = 1e9;
   for (int pass = 0; pass < kPasses; ++pass) {
@@ -48,6 +49,7 @@ int main(int count, char** arguments) {
   for (const std::uint64_t total : sums) {
     if (total == 0) return 1;  // what was read is used
   }
-  std::printf("%.2f\n", static_cast<double>(share * parts.size() * sizeof(std::uint64_t)) / best_s / 1e9);
+  std::printf("%.2f\n",
+              static_cast<double>(share * parts.size() * sizeof(std::uint64_t)) / best_s / 1e9);
   return 0;
 }
