@@ -24,17 +24,6 @@ CORES = sorted(os.sched_getaffinity(0))[:2]
 BOUNDS = {2: 0.8, 1: 0.7}
 
 
-class Own(servers.Server):
-    def __init__(self, name: str, package, threads: int, tokens: int):
-        super().__init__(name, pinned(threads, [
-            str(servers.PACELINE), "generate", "--package", str(package), "--stages", "1", "--threads", str(threads),
-            "--profile", "fast", "--ctx", "2048", "--prompts", "-", "--ignore-eos", "--max-tokens", str(tokens),
-            "--json"]))  # fmt: skip
-
-    def ask(self, ids: list[int], tokens: int) -> dict:
-        return self._exchange(str(ids))
-
-
 def pinned(threads: int, command: list[str]) -> list[str]:
     return ["taskset", "-c", ",".join(map(str, CORES[:threads])), *command]
 
@@ -54,7 +43,8 @@ def measure(arguments, package, gguf) -> dict[str, list[float]]:
     library = llama_library.library()
     peers = []
     for threads in BOUNDS:
-        peers.append(Own(f"paceline.{threads}", package, threads, arguments.tokens))
+        peers.append(servers.Chain(f"paceline.{threads}", package, 1, threads, arguments.tokens,
+                                   prefix=pinned(threads, [])))  # fmt: skip
         peers.append(servers.Llama(f"llama.cpp.{threads}", library, gguf, threads, pinned(threads, [])))
     generator = random.Random(5)
     rates = {peer.name: [] for peer in peers} | {f"read.{threads}": [] for threads in BOUNDS}

@@ -59,13 +59,13 @@ class Llama(Server):
 
 
 class Chain(Server):
-    """`paceline generate` over local stage processes."""
+    """`paceline generate` over local stage processes; `prefix` pins it."""
 
     def __init__(self, name: str, package: pathlib.Path, stages: int, threads: int, tokens: int,
-                 engine: str = "paged"):
+                 engine: str = "paged", prefix: list[str] | None = None):
         super().__init__(
             name,
-            [str(PACELINE), "generate", "--package", str(package), "--stages", str(stages),
+            [*(prefix or []), str(PACELINE), "generate", "--package", str(package), "--stages", str(stages),
              "--threads", str(threads), "--profile", "fast", "--ctx", "2048", "--engine", engine, "--prompts", "-",
              "--ignore-eos", "--max-tokens", str(tokens), "--json"],
         )

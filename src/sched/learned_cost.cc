@@ -75,11 +75,13 @@ void LearnedCost::remake() {
 /// pays, and then they are known. Believing that they cost what lies between would keep every chain
 /// at the number of groups that it began with.
 void LearnedCost::add_point(double rows, double us) {
-  const spec::StepCost::Point last =
-      cost_.points.empty() ? spec::StepCost::Point{0, us / rows} : cost_.points.back();
-  if (cost_.points.empty() && rows > 1) cost_.points.push_back({1, last.us});
-  const double unseen = std::min<double>(kExact, rows - 1);
-  if (last.rows > 0 && unseen > last.rows) cost_.points.push_back({unseen, last.us});
+  if (cost_.points.empty()) {
+    if (rows > 1) cost_.points.push_back({1, us / rows});
+  } else {
+    const spec::StepCost::Point last = cost_.points.back();
+    const double unseen = std::min<double>(kExact, rows - 1);
+    if (unseen > last.rows) cost_.points.push_back({unseen, last.us});
+  }
   cost_.points.push_back({rows, us});
 }
 

@@ -57,6 +57,19 @@ class StepSamplingTest : public testing::Test {
     wire::Step whole = step_of(static_cast<std::uint32_t>(step - 1));
     return coordinator_.send(address(1, step), wire::split_sampling(whole));
   }
+  /// Stage 0 of 2 is assigned, the next one is reached over the coordinator.
+  Peer first_stage() {
+    const std::string other = workers_.start();
+    Peer peer = workers_.greet(other, "bert");
+    wire::AssignStage assign;
+    assign.package_digest = "digest";
+    assign.layers = {0, 3};
+    assign.logical_block_tokens = kFakeBlockTokens;
+    assign.route = {{other, {0, 3}}, {"", kLastLayers}};
+    EXPECT_TRUE(peer.send(address(0), assign));
+    peer.receive<wire::StageReady>();
+    return peer;
+  }
   void expect_closed(Peer& peer, const char* message) {
     const auto fault = peer.receive<wire::Fault>();
     EXPECT_THAT(fault.message, HasSubstr(message));
@@ -146,29 +159,13 @@ TEST_F(StepSamplingTest, OnlyItsCoordinatorSaysHowItSamples) {
 }
 
 TEST_F(StepSamplingTest, AStageThatIsNotTheLastRefusesIt) {
-  const std::string other = workers_.start();
-  Peer peer = workers_.greet(other, "bert");
-  wire::AssignStage assign;
-  assign.package_digest = "digest";
-  assign.layers = {0, 3};
-  assign.logical_block_tokens = kFakeBlockTokens;
-  assign.route = {{other, {0, 3}}, {"", kLastLayers}};
-  ASSERT_TRUE(peer.send(address(0), assign));
-  peer.receive<wire::StageReady>();
+  Peer peer = first_stage();
   ASSERT_TRUE(peer.send(address(0, 1), wire::StepSampling()));
   expect_closed(peer, "stage 0 is not the last one");
 }
 
 TEST_F(StepSamplingTest, AStageWithoutAnAddressIsReachedOverTheCoordinator) {
-  const std::string other = workers_.start();
-  Peer peer = workers_.greet(other, "bert");
-  wire::AssignStage assign;
-  assign.package_digest = "digest";
-  assign.layers = {0, 3};
-  assign.logical_block_tokens = kFakeBlockTokens;
-  assign.route = {{other, {0, 3}}, {"", kLastLayers}};
-  ASSERT_TRUE(peer.send(address(0), assign));
-  peer.receive<wire::StageReady>();
+  Peer peer = first_stage();
   for (std::uint32_t past = 0; past < 2; ++past) {
     wire::Step rows = step_of(past);
     (void)wire::split_sampling(rows);

@@ -75,6 +75,14 @@ def smollm2_package() -> Path:
     return package
 
 
+def tiny_package(name: str) -> Path:
+    """Of tests/tiny_models: an architecture with random weights and without a tokenizer."""
+    package = temporary_directory() / f"tiny-{name}"
+    if not package.exists():
+        run("compile", kSourceDir / "tests/tiny_models" / name, "-o", package).check()
+    return package
+
+
 def copy_package(name: str) -> Path:
     """A copy of SmolLM2's package, small files copied and the weights a link to the same bytes:
     replace the weights (never write into them) to change them."""

@@ -19,13 +19,6 @@ kSampling = {
 }
 
 
-def tiny_package(name: str) -> Path:
-    package = testing.temporary_directory() / name
-    if not package.exists():
-        testing.run("compile", testing.kSourceDir / "tests/tiny_models" / name, "-o", package).check()
-    return package
-
-
 def prompts_file() -> Path:
     draw = random.Random(1)
     path = testing.temporary_directory() / "draft-prompts.txt"
@@ -37,7 +30,7 @@ def prompts_file() -> Path:
 
 def generate(sampling: str, *extra) -> list[dict]:
     outcome = testing.run(
-        "generate", "-p", tiny_package("qwen3"), "--prompts", prompts_file(), "--profile", "exact", "--json",
+        "generate", "-p", testing.tiny_package("qwen3"), "--prompts", prompts_file(), "--profile", "exact", "--json",
         "--digests", "--ignore-eos", "-n", kTokens, "--threads", 1, *kSampling[sampling], *extra,
     )  # fmt: skip
     return outcome.check().json()
@@ -51,7 +44,7 @@ class Drafts(testing.TestCase):
     def check_same(self, sampling: str, draft: str, *extra) -> dict:
         """The chain's facts, once the answers are those without drafts."""
         expected = generate(sampling, "--speculation", "off")
-        answers = generate(sampling, "--draft", tiny_package(draft), "--speculation", "always", *extra)
+        answers = generate(sampling, "--draft", testing.tiny_package(draft), "--speculation", "always", *extra)
         self.assertEqual(bits(answers), bits(expected))
         chain = answers[-1]["chain"]
         self.assertGreater(chain["draft"]["guesses"], kTokens)
@@ -81,7 +74,7 @@ class Drafts(testing.TestCase):
                 self.assertLess(work["accepted_drafts"], work["drafted_tokens"])
 
     def test_speculation_is_auto_where_a_draft_is_named(self):
-        answers = generate("greedy", "--draft", tiny_package("qwen3"))
+        answers = generate("greedy", "--draft", testing.tiny_package("qwen3"))
         self.assertEqual(bits(answers), bits(generate("greedy")))
         self.assertIn("draft", answers[-1]["chain"])
 
@@ -92,7 +85,7 @@ class Drafts(testing.TestCase):
         self.assertEqual(outcome.stdout, b"")
 
     def test_other_vocabularies_are_refused(self):
-        tiny = tiny_package("qwen3")
+        tiny = testing.tiny_package("qwen3")
         other = testing.temporary_directory() / "other-vocabulary"
         if not other.exists():
             manifest = json.loads((tiny / "paceline.json").read_text())

@@ -21,13 +21,6 @@ kSampling = ("--temperature", 0.8, "--seed", 987654321, "--repetition-penalty", 
 kWithoutPart = {1, 2, 3, 7, 8}  # of a StepSequence: its number, past and new tokens, operations, blocks
 
 
-def tiny_package(name: str) -> Path:
-    package = testing.temporary_directory() / name
-    if not package.exists():
-        testing.run("compile", testing.kSourceDir / "tests/tiny_models" / name, "-o", package).check()
-    return package
-
-
 def prompts_file() -> Path:
     path = testing.temporary_directory() / "private-prompts.txt"
     path.write_text("".join(json.dumps(prompt) + "\n" for prompt in kPrompts))
@@ -110,7 +103,7 @@ class Private(testing.TestCase):
         return answers[-1]["chain"]["work"]
 
     def test_drafts_of_a_model_and_several_answers(self):
-        package = tiny_package("qwen3")
+        package = testing.tiny_package("qwen3")
         workers = self.between(package)
         for chosen in (kSampling, ("--temperature", 0)):
             with self.subTest(chosen=chosen):
@@ -121,7 +114,7 @@ class Private(testing.TestCase):
                 self.assertGreater(work["accepted_drafts"], kTokens)
 
     def test_prompt_logprobs(self):
-        package = tiny_package("qwen3")
+        package = testing.tiny_package("qwen3")
         self.check_same(package, 1, self.between(package), ("--prompt-logprobs",))
 
     def test_two_layers_of_a_published_model(self):
@@ -132,7 +125,7 @@ class Private(testing.TestCase):
         self.assertGreater(work["drafted_tokens"], 0)
 
     def test_bench_runs_over_it(self):
-        package = tiny_package("qwen3")
+        package = testing.tiny_package("qwen3")
         testing.run(
             "bench", "-p", package, "--private-layers", 1, "--stages", 2, "--ctx", 256, "--prompt-tokens", 16,
             "--output-tokens", 8, "--requests", 2, "--json",
@@ -140,7 +133,7 @@ class Private(testing.TestCase):
 
     def test_too_many_layers_are_refused_with_the_numbers(self):
         outcome = testing.run(
-            "generate", "-p", tiny_package("qwen3"), "--prompt-ids", "1,2", "--stages", 2, "--private-layers", 2
+            "generate", "-p", testing.tiny_package("qwen3"), "--prompt-ids", "1,2", "--stages", 2, "--private-layers", 2
         )
         self.assert_user_error(outcome, "--private-layers 2 keeps 4 of the model's 4 layers", "use 1 at most")
 
@@ -161,7 +154,7 @@ class Private(testing.TestCase):
 
 class WhatComesToAWorkerBetween(testing.TestCase):
     def record(self, *arguments) -> tuple[list[wire.Frame], bytes, list[dict]]:
-        package = tiny_package("qwen3")
+        package = testing.tiny_package("qwen3")
         recorder = Recorder(self.start(testing.worker(package)))
         self.addCleanup(recorder.close)
         answers = generate(package, "--workers", recorder.address, *arguments)
@@ -175,7 +168,7 @@ class WhatComesToAWorkerBetween(testing.TestCase):
         return [part for part in parts if len(set(part)) > 2 and any(s in stream for s in spellings(part))]
 
     def test_no_token_and_nothing_by_which_they_are_chosen(self):
-        arguments = ("--n", 2, "--speculation", "always", "--draft", tiny_package("qwen3"))
+        arguments = ("--n", 2, "--speculation", "always", "--draft", testing.tiny_package("qwen3"))
         frames, stream, answers = self.record("--private-layers", 1, *arguments)
         self.assertGreater(answers[-1]["chain"]["work"]["accepted_drafts"], kTokens)
         self.assertEqual(self.told(stream, answers), [])

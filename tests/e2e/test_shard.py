@@ -20,16 +20,8 @@ import openvino
 import paceline_testing as testing
 import paceline_wire as wire
 
-kTinyModels = testing.kSourceDir / "tests/tiny_models"
 kExportedTinyModels = ("llama_tied", "gemma2", "qwen3_moe", "opt")
 kGenerate = ("-n", 16, "--ctx", 128, "--json", "--digests", "--ignore-eos")
-
-
-def tiny_package(name: str) -> Path:
-    target = testing.temporary_directory() / f"tiny-{name}"
-    if not target.exists():
-        testing.run("compile", kTinyModels / name, "-o", target).check()
-    return target
 
 
 def fresh(name: str) -> Path:
@@ -82,7 +74,7 @@ class Exports(testing.TestCase):
     def test_a_chain_in_plain_openvino_equals_the_whole_model(self):
         for name in kExportedTinyModels:
             with self.subTest(name):
-                package = tiny_package(name)
+                package = testing.tiny_package(name)
                 random = np.random.default_rng(5)
                 ids = [random.integers(0, 256, (1, tokens)) for tokens in self.kSteps]
                 whole = self.run_model(package, ids)
@@ -107,7 +99,7 @@ class Exports(testing.TestCase):
         self.assertGreater(size, needed * 0.9)
 
     def test_what_cannot_be(self):
-        package = tiny_package("llama_tied")
+        package = testing.tiny_package("llama_tied")
         target = fresh("stage-none")
         export = ("shard", "export", package, "-o", target)
         self.assert_user_error(testing.run(*export), "--layers")
@@ -170,7 +162,7 @@ class Fetches(testing.TestCase):
         self.assert_user_error(fetch(self.package, target, "--digest", "1" * 64), "1" * 64)
         self.assert_user_error(fetch(testing.kSourceDir / "docs", target), "is not a package")
         self.assertFalse(target.exists())
-        other = tiny_package("llama_tied")
+        other = testing.tiny_package("llama_tied")
         fetch(other, target).check()
         self.assert_user_error(fetch(self.package, target), "choose another directory")
         foreign = fresh("foreign")
@@ -326,7 +318,7 @@ class RemoteFetches(testing.TestCase):
         outcome = fetch(server.address, self.target, "--digest", "2" * 64)
         self.assert_user_error(outcome, server.address, self.digest)
         self.assert_error(fetch("127.0.0.1:1", self.target), "127.0.0.1:1")
-        several = self.start(testing.worker(self.package, "--package", tiny_package("opt")))
+        several = self.start(testing.worker(self.package, "--package", testing.tiny_package("opt")))
         self.assert_user_error(fetch(several.address, self.target), "--digest", self.digest)
         self.assertFalse(self.target.exists())
 
@@ -386,7 +378,7 @@ class HostileWorkers(testing.TestCase):
 
 class Precompiling(testing.TestCase):
     def precompile(self, cache: Path, *arguments) -> dict:
-        package = tiny_package("qwen3")
+        package = testing.tiny_package("qwen3")
         outcome = testing.run("precompile", package, "--cache", cache, "--json", *arguments)
         return json.loads(outcome.check().stdout)
 
@@ -398,7 +390,7 @@ class Precompiling(testing.TestCase):
         self.assertTrue(self.precompile(cache, "--layers", "0:2")["was_there"])
         (form,) = cache.iterdir()
         testing.flip_byte(form, form.stat().st_size // 2)
-        outcome = testing.run("precompile", tiny_package("qwen3"), "--cache", cache, "--layers", "0:2")
+        outcome = testing.run("precompile", testing.tiny_package("qwen3"), "--cache", cache, "--layers", "0:2")
         self.assertIn("damaged", outcome.check().stderr)
         self.assertIn("compiled, the form is damaged", outcome.stdout.decode())
         self.assertTrue(self.precompile(cache, "--layers", "0:2")["was_there"])
@@ -411,7 +403,7 @@ class Precompiling(testing.TestCase):
 
     def test_two_at_once(self):
         cache = fresh("shared-forms")
-        package = tiny_package("qwen3")
+        package = testing.tiny_package("qwen3")
         both = [testing.Command("precompile", package, "--cache", cache) for _ in range(2)]
         for command in both:
             command.wait().check()
@@ -420,12 +412,12 @@ class Precompiling(testing.TestCase):
 
     def test_paged_says_so_and_does_nothing(self):
         cache = fresh("no-forms")
-        outcome = testing.run("precompile", tiny_package("qwen3"), "--engine", "paged", "--cache", cache)
+        outcome = testing.run("precompile", testing.tiny_package("qwen3"), "--engine", "paged", "--cache", cache)
         self.assertRegex(outcome.check().stdout.decode(), r"nothing is done: .* does not import paged stages")
         self.assertEqual(list(cache.iterdir()), [])
 
     def test_wrong_arguments(self):
-        package = tiny_package("qwen3")
+        package = testing.tiny_package("qwen3")
         cache = fresh("bad-forms")
         run = ("precompile", package, "--cache", cache)
         self.assert_user_error(testing.run(*run, "--device", "TPU"), "TPU", "CPU")

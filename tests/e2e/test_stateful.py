@@ -1,6 +1,5 @@
 """The stateful engine: the paged one's text in profile exact, one answer after the other, stages from the cache."""
 
-import functools
 import json
 import os
 import signal
@@ -16,14 +15,6 @@ kCounting = "one two three four one two three four one two three"
 
 def setUpModule():
     os.environ["XDG_CACHE_HOME"] = str(testing.temporary_directory() / "cache")
-
-
-@functools.cache
-def tiny_package() -> Path:
-    target = testing.temporary_directory() / "tiny"
-    source = tiny_hf.write(testing.temporary_directory() / "tiny-source")
-    testing.run("compile", source, "-o", target).check()
-    return target
 
 
 def generate(*arguments, package: Path | None = None) -> testing.Outcome:
@@ -57,7 +48,7 @@ class Exact(testing.TestCase):
 
     def test_several_answers_come_one_after_the_other(self):
         flags = (kPrompt, "-n", 12, "--n", 3, "--temperature", 0.8, "--seed", 5)
-        found, paged = (answers(*flags, engine=engine, package=tiny_package()) for engine in ("stateful", "paged"))
+        found, paged = (answers(*flags, engine=engine, package=tiny_hf.package()) for engine in ("stateful", "paged"))
         self.assertEqual([answer["tokens"] for answer in found], [answer["tokens"] for answer in paged])
         self.assertGreater(len({answer["text"] for answer in found}), 1)
         self.assertEqual(found[-1]["chain"]["work"]["reused_tokens"], 0)

@@ -4,7 +4,6 @@ Where it does not matter what a model knows, it is the tiny one, which a stage l
 """
 
 import fcntl
-import functools
 import json
 import os
 import pty
@@ -22,22 +21,13 @@ import tiny_hf
 kPrompt = "The old lighthouse on the island"
 
 
-@functools.cache
-def tiny_package() -> Path:
-    """Of bytes as tokens and random weights: any text, and no sense."""
-    target = testing.temporary_directory() / "tiny"
-    source = tiny_hf.write(testing.temporary_directory() / "tiny-source")
-    testing.run("compile", source, "-o", target).check()
-    return target
-
-
 def generate(*arguments, package: Path | None = None, ctx: int = 256, **options) -> testing.Outcome:
     package = package or testing.smollm2_package()
     return testing.run("generate", "-p", package, "--ctx", ctx, *arguments, **options)
 
 
 def tiny(*arguments, **options) -> testing.Outcome:
-    return generate(*arguments, package=tiny_package(), **options)
+    return generate(*arguments, package=tiny_hf.package(), **options)
 
 
 class Sampling(testing.TestCase):
@@ -199,7 +189,7 @@ class Text(testing.TestCase):
         self.assertGreater(len(asked), 1, "this vocabulary has the emoji whole: choose another")
         part = ",".join(map(str, asked[:-1]))
         with testing.Command(
-            "generate", "-p", tiny_package(), "--prompt-ids", part, "-n", 8, "--quiet",
+            "generate", "-p", tiny_hf.package(), "--prompt-ids", part, "-n", 8, "--quiet",
             "--ctx", 64,
         ) as command:  # fmt: skip
             command.wait().check().stdout.decode("utf-8", errors="strict")
@@ -287,7 +277,7 @@ class Chat(testing.TestCase):
         self.assertEqual(terminal.process.wait(10), 0)
 
     def test_ctrl_c_at_the_prompt_ends_it(self):
-        terminal = self.open(tiny_package())
+        terminal = self.open(tiny_hf.package())
         terminal.press_ctrl_c()
         self.assertEqual(terminal.process.wait(10), 0)
 

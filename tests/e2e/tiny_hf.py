@@ -1,14 +1,16 @@
 """Writes a Hugging Face directory of a very small Llama: config.json, safetensors, tokenizer.
 
-With numpy and json alone. The weights are random, by a seed, and large enough that the next token
+The weights are random, by a seed, and large enough that the next token
 depends on what came before.
 """
 
+import functools
 import json
 import struct
 from pathlib import Path
 
 import numpy as np
+import paceline_testing as testing
 from tiny_gguf import byte_characters
 
 kHidden, kFfn, kLayers, kHeads, kKvHeads = 64, 128, 4, 2, 1
@@ -110,3 +112,11 @@ def write(directory: Path, parts: int = 1) -> Path:
     for name, content in files.items():
         (directory / name).write_text(json.dumps(content))
     return directory
+
+
+@functools.cache
+def package() -> Path:
+    """Compiled: any text, and no sense."""
+    target = testing.temporary_directory() / "tiny"
+    testing.run("compile", write(testing.temporary_directory() / "tiny-source"), "-o", target).check()
+    return target
