@@ -3,7 +3,7 @@
 
 quality   SmolLM2 over 2, 3 and 5 processes scores a fixed text (quality_text.txt), in windows without overlap: its
           perplexity, likeliest tokens and divergence with links in int8, against the same chain with native ones
-prefill   prompts of 512 tokens over a link of 10 Mbit/s (`paceline relay`) between two processes of one core each
+prefill   prompts of 512 tokens over a link of 2 Mbit/s (`paceline relay`) between two processes of one core each
 """
 
 import argparse
@@ -27,7 +27,7 @@ STAGES = (2, 3, 5)
 LIKELIEST = 20
 CHUNKS = ("--step-tokens", "128")  # always the same, so that a run gives what the one before gave
 INT8 = ("--link-precision", "int8")
-MBIT = 10
+MBIT = 2
 CORES = sorted(os.sched_getaffinity(0))[:2]
 
 
@@ -153,7 +153,7 @@ def prefill(arguments) -> Found:
         print(f"{name:8} TTFT {load_servers.spread(own, 'ttft_ms'):>24} ms")
     ratio = judgement.paired_ratio(*(load_servers.column(answers[name], "ttft_ms") for name in ("int8", "native")))
     return {"prefill.ttft": ratio}, [
-        judgement.Target("prefill.ttft.int8_of_native", ratio.median, 0.85, at_least=False, blocks=ratio.blocks)]
+        judgement.Target("prefill.ttft.int8_of_native", ratio.median, 0.75, at_least=False, blocks=ratio.blocks)]
 
 
 PARTS = {"quality": quality, "prefill": prefill}
