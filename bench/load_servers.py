@@ -57,25 +57,27 @@ def worker(package: pathlib.Path, core: int | None, threads: int) -> Listening:
         "--threads", str(threads), "--log-level", "error"]))  # fmt: skip
 
 
-def relay(address: str, delay_ms: int) -> Listening:
-    return Listening([str(PACELINE), "relay", "--to", address, "--delay-ms", str(delay_ms)])
+def relay(address: str, delay_ms: int, mbit: int = 0) -> Listening:
+    return Listening([str(PACELINE), "relay", "--to", address, "--delay-ms", str(delay_ms), "--mbit", str(mbit)])
 
 
 class Chain(Server):
     """`paceline bench` that is asked one load after the other.
 
     `cores`: one per stage, each of which is a worker pinned to it with `threads` threads; the coordinator
-    shares the first one's. `delay_ms`: of each direction, between that machine and each later stage.
+    shares the first one's. `delay_ms`: of each direction, between that machine and each later stage, `mbit` its
+    rate (0: no limit).
     """
 
     def __init__(self, name: str, package: pathlib.Path, cores: list[int | None], threads: int = 1,
-                 split: list[int] | None = None, delay_ms: int | None = None, flags: tuple[str, ...] = PLAIN):
+                 split: list[int] | None = None, delay_ms: int | None = None, flags: tuple[str, ...] = PLAIN,
+                 mbit: int = 0):
         self.helpers = []
         addresses = []
         for stage, core in enumerate(cores):
             self.helpers.append(worker(package, core, threads))
             if stage > 0 and delay_ms is not None:
-                self.helpers.append(relay(self.helpers[-1].address, delay_ms))
+                self.helpers.append(relay(self.helpers[-1].address, delay_ms, mbit))
             addresses.append(self.helpers[-1].address)
         command = [str(PACELINE), "bench", "-p", str(package), "--workers", ",".join(addresses),
                    "--threads", str(threads), "--ctx", str(CONTEXT), "--kv-memory", KV_MEMORY,

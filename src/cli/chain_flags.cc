@@ -47,6 +47,8 @@ Result<coordinator::ChainSettings> chain_settings(const ChainFlags& flags) {
   settings.kv_memory_bytes = flags.kv_memory_bytes;
   PACELINE_ASSIGN_OR_RETURN(settings.profile, profile_of(flags));
   settings.engine = engine_kind_from_string(flags.engine).value_or(EngineKind::kPaged);
+  settings.link_precision =
+      link_precision_from_string(flags.link_precision).value_or(LinkPrecision::kNative);
   if (!flags.split.empty()) {
     auto weights = plan::parse_weights(flags.split);
     if (!weights) return fail(weights.error().with_context("--split"));
@@ -104,6 +106,12 @@ void ChainFlags::add_to(CLI::App& command) {
                   "paged: many sequences, shared prefixes; stateful: one at a time, as OpenVINO "
                   "GenAI runs a stream")
       ->check(CLI::IsMember({"paged", "stateful"}))
+      ->capture_default_str();
+  command
+      .add_option("--link-precision", link_precision,
+                  "Activations between stages as they are computed (native), or in int8 for slow "
+                  "links: half the bytes of bf16, slightly other text")
+      ->check(CLI::IsMember({"native", "int8"}))
       ->capture_default_str();
   command.add_option("--threads", threads, "Threads per stage; 0: the device's choice")
       ->capture_default_str();

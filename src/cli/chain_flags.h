@@ -31,6 +31,7 @@ struct ChainFlags {
   std::uint32_t private_layers = 0;
   std::string profile = "fast";
   std::string engine = "paged";
+  std::string link_precision = "native";
   std::uint32_t threads = 0;
   std::uint32_t context_tokens = 0;
   std::uint64_t kv_memory_bytes = 0;

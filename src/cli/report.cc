@@ -103,6 +103,7 @@ Result<nlohmann::json> chain_json(ChainSession& session) {
                          {"work", to_json(work)},
                          {"profile", to_string(plan.profile)},
                          {"engine", to_string(plan.engine)},
+                         {"link_precision", to_string(plan.link_precision)},
                          {"context_tokens", plan.context_tokens},
                          {"kv_tokens", kv_tokens(plan)},
                          {"start_ms", to_milliseconds(session.start_time())}};

@@ -78,6 +78,7 @@ Status Chain::assign() {
   assignment.package_digest = plan_.package_digest;
   assignment.profile = plan_.profile;
   assignment.engine = plan_.engine;
+  assignment.link_precision = plan_.link_precision;
   assignment.threads = plan_.threads;
   assignment.context_tokens = plan_.context_tokens;
   assignment.kv_blocks = plan_.kv_blocks;
@@ -102,6 +103,12 @@ Status Chain::assign() {
       return fail(ErrorCode::kUnimplemented,
                   "worker {} was asked for the {} engine and loaded the {} one: update it",
                   report.entry.address, to_string(plan_.engine), to_string(report.ready.engine));
+    }
+    if (report.ready.link_precision != plan_.link_precision) {
+      return fail(ErrorCode::kUnimplemented,
+                  "worker {} was asked for {} links and has {} ones: update it",
+                  report.entry.address, to_string(plan_.link_precision),
+                  to_string(report.ready.link_precision));
     }
     stages_.push_back(std::move(report));
   }

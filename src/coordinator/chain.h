@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/engine_kind.h"
 #include "base/error.h"
+#include "base/link_precision.h"
 #include "base/profile.h"
 #include "coordinator/step_runner.h"
 #include "coordinator/worker_pool.h"
@@ -26,6 +27,7 @@ struct ChainPlan {
   std::string home;
   Profile profile = Profile::kFast;
   EngineKind engine = EngineKind::kPaged;
+  LinkPrecision link_precision = LinkPrecision::kNative;
   std::uint32_t threads = 0;  ///< per stage; 0: the worker's choice
   std::uint32_t context_tokens = 0;
   std::uint32_t kv_blocks = 0;

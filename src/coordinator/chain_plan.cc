@@ -163,11 +163,18 @@ Result<ChainPlan> plan_chain(const shard::Manifest& manifest,
                 settings.weights.size(), stages);
   }
   PACELINE_RETURN_IF_ERROR(check_private_layers(manifest, settings));
+  if (settings.profile == Profile::kExact && settings.link_precision != LinkPrecision::kNative) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--link-precision {} with --profile exact, which promises the same tokens for any "
+                "number of stages: use native, or --profile fast",
+                to_string(settings.link_precision));
+  }
   PACELINE_ASSIGN_OR_RETURN(const auto ranges, divide_layers(manifest, settings));
   ChainPlan plan;
   plan.package_digest = manifest.digest;
   plan.profile = settings.profile;
   plan.engine = settings.engine;
+  plan.link_precision = settings.link_precision;
   plan.threads = settings.threads;
   plan.logical_block_tokens = kLogicalBlockTokens;
   const std::uint32_t kept = settings.private_layers;

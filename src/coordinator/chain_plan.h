@@ -12,6 +12,7 @@
 
 #include "base/engine_kind.h"
 #include "base/error.h"
+#include "base/link_precision.h"
 #include "coordinator/chain.h"
 #include "shard/manifest.h"
 #include "wire/messages.h"
@@ -27,6 +28,7 @@ struct ChainSettings {
   std::string home;
   Profile profile = Profile::kFast;
   EngineKind engine = EngineKind::kPaged;
+  LinkPrecision link_precision = LinkPrecision::kNative;  ///< kInt8 in profile fast only
   std::uint32_t threads = 0;
   std::uint32_t context_tokens = 0;  ///< 0: the model's, or what fits
   /// For the KV cache on each machine; 0: kKvMemoryBytes, at most half of what the weights leave,

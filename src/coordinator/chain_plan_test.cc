@@ -94,6 +94,18 @@ TEST(ChainPlanTest, AnEngineOfOneSequenceHasKvForOneContext) {
   EXPECT_EQ(plan->context_tokens, 100U);
 }
 
+TEST(ChainPlanTest, Int8LinksAreForTheFastProfile) {
+  const Welcomes welcomes = {{"a:1", welcome(8192 * kMiB)}, {"b:1", welcome(8192 * kMiB)}};
+  auto settings = settings_for(welcomes);
+  EXPECT_EQ(plan_chain(model(4), welcomes, settings)->link_precision, LinkPrecision::kNative);
+  settings.link_precision = LinkPrecision::kInt8;
+  settings.profile = Profile::kFast;
+  EXPECT_EQ(plan_chain(model(4), welcomes, settings)->link_precision, LinkPrecision::kInt8);
+  settings.profile = Profile::kExact;
+  expect_refused(plan_chain(model(4), welcomes, settings), ErrorCode::kInvalidArgument,
+                 {"--link-precision int8 with --profile exact", "use native, or --profile fast"});
+}
+
 TEST(ChainPlanTest, MoreStagesThanLayersAreRefused) {
   const Welcomes welcomes = {{"a:1", welcome(8192 * kMiB)}, {"b:1", welcome(8192 * kMiB)}};
   expect_refused(plan_chain(model(1), welcomes, settings_for(welcomes)),

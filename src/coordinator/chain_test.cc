@@ -28,6 +28,8 @@ class StubbornWorker {
         wire::Welcome welcome;
         welcome.version = version;
         EXPECT_TRUE(connection_->send({{}, welcome, {}}));
+      } else if (std::holds_alternative<wire::AssignStage>(frame.message) && ready) {
+        EXPECT_TRUE(connection_->send({frame.address, *ready, {}}));
       } else if (std::holds_alternative<wire::Ping>(frame.message) && on_ping) {
         on_ping(*connection_);
       }
@@ -37,6 +39,7 @@ class StubbornWorker {
 
   std::function<void(net::Connection&)> on_ping;  ///< on the network thread
   std::uint16_t version = 1;
+  std::optional<wire::StageReady> ready;  ///< the answer to an assignment
 
  private:
   net::TestServer server_;
@@ -168,6 +171,29 @@ TEST_F(ChainTest, AWorkerThatDoesNotKnowTheEngineIsNamed) {
   expect_error(
       start(stateful), ErrorCode::kUnimplemented,
       {"worker " + a, "asked for the stateful engine and loaded the paged one: update it"});
+}
+
+TEST_F(ChainTest, AWorkerThatDoesNotKnowInt8LinksIsNamed) {
+  StubbornWorker older(workers_.transport());
+  older.ready.emplace();
+  const std::string a = workers_.start();
+  ChainPlan coded = plan({{a, {0, 2}}, {older.address(), {2, kFakeLayers}}});
+  coded.link_precision = LinkPrecision::kInt8;
+  expect_error(
+      start(coded), ErrorCode::kUnimplemented,
+      {"worker " + older.address(), "asked for int8 links and has native ones: update it"});
+}
+
+TEST_F(ChainTest, AllStagesOfAChainHaveInt8Links) {
+  const std::string a = workers_.start();
+  const std::string b = workers_.start();
+  ChainPlan coded = plan({{a, {0, 2}}, {b, {2, kFakeLayers}}});
+  coded.link_precision = LinkPrecision::kInt8;
+  const auto chain = start(coded);
+  ASSERT_TRUE(chain) << chain.error().message();
+  for (const StageReport& stage : (*chain)->stages()) {
+    EXPECT_EQ(stage.ready.link_precision, LinkPrecision::kInt8);
+  }
 }
 
 TEST_F(ChainTest, TheEndOfAChainFreesItsWorkers) {

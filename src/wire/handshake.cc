@@ -14,6 +14,7 @@ std::string text_of(std::uint32_t value) { return fmt::format("{}", value); }
 std::string text_of(std::size_t value) { return fmt::format("{}", value); }
 std::string text_of(Profile value) { return std::string(to_string(value)); }
 std::string text_of(EngineKind value) { return std::string(to_string(value)); }
+std::string text_of(LinkPrecision value) { return std::string(to_string(value)); }
 std::string text_of(ElementType value) { return std::string(to_string(value)); }
 std::string text_of(LayerRange value) { return fmt::format("[{}, {})", value.begin, value.end); }
 std::string text_of(const std::vector<std::uint64_t>& value) {
@@ -60,6 +61,7 @@ Status compare_links(const LinkStage& offered, const LinkStage& own) {
       same("openvino_version", offered.openvino_version, own.openvino_version));
   PACELINE_RETURN_IF_ERROR(
       same("logical_block_tokens", offered.logical_block_tokens, own.logical_block_tokens));
+  PACELINE_RETURN_IF_ERROR(same("link_precision", offered.link_precision, own.link_precision));
   return compare_boundaries(offered.boundary, own.boundary);
 }
 

@@ -35,6 +35,8 @@ TEST(CompareLinksTest, EachFieldIsNamedWithBothValues) {
        [](LinkStage& l) { l.openvino_version = "2026.5"; }},
       {"logical_block_tokens differs: the upstream stage has 16, this stage 32",
        [](LinkStage& l) { l.logical_block_tokens = 16; }},
+      {"link_precision differs: the upstream stage has int8, this stage native",
+       [](LinkStage& l) { l.link_precision = LinkPrecision::kInt8; }},
       {"number of boundary tensors differs: the upstream stage has 0, this stage 1",
        [](LinkStage& l) { l.boundary.clear(); }},
       {"boundary[0].name differs: the upstream stage has 'h', this stage 'hidden'",

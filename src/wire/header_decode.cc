@@ -27,6 +27,12 @@ Result<EngineKind> engine_from_number(std::string_view what, std::uint32_t numbe
   return unknown_number(what, number);
 }
 
+Result<LinkPrecision> link_precision_from_number(std::string_view what, std::uint32_t number) {
+  if (number <= 1) return LinkPrecision::kNative;
+  if (number == 2) return LinkPrecision::kInt8;
+  return unknown_number(what, number);
+}
+
 LayerRange layers_from(const proto::Layers& in) { return {in.begin(), in.end()}; }
 
 template <typename Field>
@@ -102,6 +108,9 @@ Result<Message> decode(const proto::AssignStage& in) {
     out.route.push_back({entry.address(), layers_from(entry.layers())});
   }
   PACELINE_ASSIGN_OR_RETURN(out.engine, engine_from_number("assign_stage.engine", in.engine()));
+  PACELINE_ASSIGN_OR_RETURN(
+      out.link_precision,
+      link_precision_from_number("assign_stage.link_precision", in.link_precision()));
   return out;
 }
 
@@ -121,6 +130,9 @@ Result<Message> decode(const proto::StageReady& in, const Limits& limits) {
   out.form = in.form();
   out.compile_us = in.compile_us();
   PACELINE_ASSIGN_OR_RETURN(out.engine, engine_from_number("stage_ready.engine", in.engine()));
+  PACELINE_ASSIGN_OR_RETURN(
+      out.link_precision,
+      link_precision_from_number("stage_ready.link_precision", in.link_precision()));
   out.max_sequences = in.max_sequences();
   out.keeps_kv_apart = in.keeps_kv_apart();
   return out;
@@ -138,6 +150,9 @@ Result<Message> decode(const proto::LinkStage& in, const Limits& limits) {
   PACELINE_ASSIGN_OR_RETURN(out.boundary,
                             boundary_from("link_stage.boundary", in.boundary(), limits));
   PACELINE_ASSIGN_OR_RETURN(out.engine, engine_from_number("link_stage.engine", in.engine()));
+  PACELINE_ASSIGN_OR_RETURN(
+      out.link_precision,
+      link_precision_from_number("link_stage.link_precision", in.link_precision()));
   return out;
 }
 

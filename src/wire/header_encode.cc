@@ -11,6 +11,9 @@ std::uint32_t number_of(Profile profile) { return profile == Profile::kFast ? 1 
 
 /// Absent, which older peers write, is paged.
 std::uint32_t number_of(EngineKind engine) { return engine == EngineKind::kPaged ? 0 : 2; }
+std::uint32_t number_of(LinkPrecision precision) {
+  return precision == LinkPrecision::kNative ? 0 : 2;
+}
 
 void put(LayerRange layers, proto::Layers& out) {
   out.set_begin(layers.begin);
@@ -139,6 +142,7 @@ class Encoder {
       put(entry.layers, *added.mutable_layers());
     }
     out.set_engine(number_of(m.engine));
+    out.set_link_precision(number_of(m.link_precision));
   }
 
   void operator()(const StageReady& m) const {
@@ -156,6 +160,7 @@ class Encoder {
     out.set_form(m.form);
     out.set_compile_us(m.compile_us);
     out.set_engine(number_of(m.engine));
+    out.set_link_precision(number_of(m.link_precision));
     out.set_max_sequences(m.max_sequences);
     out.set_keeps_kv_apart(m.keeps_kv_apart);
   }
@@ -171,6 +176,7 @@ class Encoder {
     out.set_logical_block_tokens(m.logical_block_tokens);
     for (const BoundarySpec& spec : m.boundary) put(spec, *out.add_boundary());
     out.set_engine(number_of(m.engine));
+    out.set_link_precision(number_of(m.link_precision));
   }
 
   void operator()(const Step& m) const {

@@ -12,6 +12,7 @@
 #include "base/engine_kind.h"
 #include "base/error.h"
 #include "base/ids.h"
+#include "base/link_precision.h"
 #include "base/profile.h"
 #include "sampling/sampling_spec.h"
 #include "wire/shared_bytes.h"
@@ -108,6 +109,7 @@ struct AssignStage {
   std::uint32_t logical_block_tokens = 0;
   std::vector<RouteEntry> route;  ///< the frame's address.stage is the receiver's entry
   EngineKind engine = EngineKind::kPaged;
+  LinkPrecision link_precision = LinkPrecision::kNative;  ///< kInt8 in profile fast only
   friend bool operator==(const AssignStage&, const AssignStage&) = default;
 };
 
@@ -135,6 +137,7 @@ struct StageReady {
   EngineKind engine = EngineKind::kPaged;  ///< an older peer knows no other, and says nothing
   std::uint32_t max_sequences = 0;         ///< that it holds at a time; 0: as many as have blocks
   bool keeps_kv_apart = false;  ///< no forks, block copies or prefixes: each sequence begins at 0
+  LinkPrecision link_precision = LinkPrecision::kNative;  ///< an older peer says nothing
   friend bool operator==(const StageReady&, const StageReady&) = default;
 };
 
@@ -149,6 +152,7 @@ struct LinkStage {
   std::uint32_t logical_block_tokens = 0;
   std::vector<BoundarySpec> boundary;
   EngineKind engine = EngineKind::kPaged;
+  LinkPrecision link_precision = LinkPrecision::kNative;
   friend bool operator==(const LinkStage&, const LinkStage&) = default;
 };
 

@@ -190,6 +190,7 @@ AssignStage RandomFrames::assignment(std::uint32_t stage) {
   for (auto& entry : m.route) entry = {text(20), layers()};
   m.layers = m.route[stage].layers;
   m.engine = engine();
+  m.link_precision = link_precision();
   return m;
 }
 
@@ -219,6 +220,7 @@ LinkStage RandomFrames::link() {
   m.logical_block_tokens = static_cast<std::uint32_t>(number(0, kMax32));
   m.boundary = boundary();
   m.engine = engine();
+  m.link_precision = link_precision();
   return m;
 }
 
@@ -235,6 +237,7 @@ StageReady RandomFrames::ready() {
   m.vocabulary_size = number(0, kMax64);
   m.output_boundary = boundary();
   m.engine = engine();
+  m.link_precision = link_precision();
   m.max_sequences = static_cast<std::uint32_t>(number(0, kMax32));
   m.keeps_kv_apart = number(0, 1) == 1;
   m.form = text(20);

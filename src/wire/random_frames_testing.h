@@ -39,6 +39,9 @@ class RandomFrames {
   std::vector<BoundarySpec> boundary();
   LayerRange layers();
   EngineKind engine() { return number(0, 1) == 0 ? EngineKind::kPaged : EngineKind::kStateful; }
+  LinkPrecision link_precision() {
+    return number(0, 1) == 0 ? LinkPrecision::kNative : LinkPrecision::kInt8;
+  }
   Profile profile() { return number(0, 1) == 0 ? Profile::kFast : Profile::kExact; }
   std::vector<StageTime> stage_times();
   StepSampling sampling();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -96,7 +97,7 @@ class FakeEngine final : public engine::StageEngine {
     if (info_.is_first) return static_cast<std::uint32_t>(batch.tokens.at(row));
     float number = 0;
     std::memcpy(&number, batch.boundaries.at(0).data() + row * 2 * sizeof(float), sizeof(float));
-    return static_cast<std::uint32_t>(number);
+    return static_cast<std::uint32_t>(std::lround(number));  // an int8 link is not exact
   }
 
   void run_sequence(const engine::StageBatch& batch, const engine::SequenceRows& sequence,

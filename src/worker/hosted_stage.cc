@@ -6,6 +6,7 @@
 
 #include "system/memory.h"
 #include "wire/handshake.h"
+#include "wire/int8_rows.h"
 
 namespace paceline::worker {
 namespace {
@@ -42,6 +43,23 @@ wire::StageReady ready_message(const engine::StageInfo& info, Duration load_time
   return ready;
 }
 
+/// Whether what leaves and reaches a stage can travel as the assignment says.
+Status check_links(const wire::AssignStage& assignment, const engine::StageInfo& info) {
+  if (assignment.link_precision == LinkPrecision::kNative) return {};
+  if (assignment.profile == Profile::kExact) {
+    return fail(ErrorCode::kInvalidArgument, "link_precision: profile exact has native links only");
+  }
+  for (const auto* specs : {&info.input_boundary, &info.output_boundary}) {
+    for (const engine::BoundarySpec& spec : *specs) {
+      if (wire::has_int8_rows(spec.type)) continue;
+      return fail(ErrorCode::kUnimplemented,
+                  "link_precision: boundary tensor {} is of type {}, int8 links have f32 and bf16",
+                  spec.name, to_string(spec.type));
+    }
+  }
+  return {};
+}
+
 /// Only the first stage is told tokens, and only the sampler's stage needs more than ids.
 void strip_tokens(wire::Step& step) {
   for (wire::StepSequence& sequence : step.sequences) sequence.tokens.clear();
@@ -70,13 +88,18 @@ void HostedStage::load(const StageLoader& loader, const Clock& clock) {
   if (is_abandoned()) return;
   const TimePoint begin = clock.now();
   auto engine = loader(assignment_);
+  if (engine) {
+    if (auto able = check_links(assignment_, (*engine)->info()); !able) {
+      engine = fail(std::move(able).error());
+    }
+  }
   if (!engine) {
     spdlog::warn("stage {}: {}", address_.stage.value(), engine.error().message());
     send_to_coordinator(address_, wire::Fault{engine.error().code(), engine.error().message(),
                                               wire::Kind::kAssignStage});
     return;
   }
-  executor_ = std::make_unique<StageExecutor>(*std::move(engine));
+  executor_ = std::make_unique<StageExecutor>(*std::move(engine), assignment_.link_precision);
   const engine::StageInfo& info = executor_->info();
   if (const std::uint32_t stage = address_.stage.value(); stage > 0) {
     wire::LinkStage expected = offer();
@@ -86,7 +109,8 @@ void HostedStage::load(const StageLoader& loader, const Clock& clock) {
     const std::lock_guard lock(mutex_);
     own_link_ = std::move(expected);
   }
-  const wire::StageReady ready = ready_message(info, clock.now() - begin);
+  wire::StageReady ready = ready_message(info, clock.now() - begin);
+  ready.link_precision = assignment_.link_precision;
   spdlog::info(
       "stage {}: layers {}-{} ready in {} ms ({} in {} ms), {} MiB of weights, {} MiB of KV",
       address_.stage.value(), info.layers.begin, info.layers.end, ready.load_us / 1000, info.form,
@@ -102,6 +126,7 @@ wire::LinkStage HostedStage::offer() const {
   if (next < assignment_.route.size()) offer.downstream_layers = assignment_.route[next].layers;
   offer.profile = assignment_.profile;
   offer.engine = assignment_.engine;
+  offer.link_precision = assignment_.link_precision;
   offer.isa = identity_.isa;
   offer.openvino_version = identity_.openvino_version;
   offer.logical_block_tokens = assignment_.logical_block_tokens;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "wire/int8_rows.h"
 #include "worker/row_sampler.h"
 
 namespace paceline::worker {
@@ -22,22 +23,6 @@ engine::SequenceRows rows_of(const wire::StepSequence& sequence) {
   if (!sequence.blocks.empty()) rows.blocks = sequence.blocks.front();
   rows.sampled_rows = sequence.sampled_rows;
   return rows;
-}
-
-std::vector<wire::Tensor> boundary_tensors(const engine::StageInfo& info,
-                                           const engine::StageOutput& output, std::uint64_t rows) {
-  std::vector<wire::Tensor> tensors;
-  for (std::size_t index = 0; index < output.boundaries.size(); ++index) {
-    const engine::BoundarySpec& spec = info.output_boundary[index];
-    wire::Tensor tensor;
-    tensor.name = spec.name;
-    tensor.type = spec.type;
-    tensor.shape = {rows};
-    tensor.shape.insert(tensor.shape.end(), spec.row_shape.begin(), spec.row_shape.end());
-    tensor.data = wire::SharedBytes::copy_of(output.boundaries[index]);
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
 }
 
 /// The boundary tensors in the order of `specs`.
@@ -72,8 +57,43 @@ Result<std::vector<std::span<const std::byte>>> match_boundaries(
 
 }  // namespace
 
-StageExecutor::StageExecutor(std::unique_ptr<engine::StageEngine> engine)
-    : engine_(std::move(engine)) {}
+StageExecutor::StageExecutor(std::unique_ptr<engine::StageEngine> engine,
+                             LinkPrecision link_precision)
+    : engine_(std::move(engine)), link_precision_(link_precision) {}
+
+/// As the engine takes them; those that it does not know stay as they are, to be refused.
+Result<std::vector<wire::Tensor>> StageExecutor::native_of(
+    std::span<const wire::Tensor> tensors) const {
+  std::vector<wire::Tensor> native(tensors.begin(), tensors.end());
+  if (link_precision_ == LinkPrecision::kNative) return native;
+  for (const engine::BoundarySpec& spec : info().input_boundary) {
+    const auto found = std::find_if(native.begin(), native.end(),
+                                    [&](const auto& tensor) { return tensor.name == spec.name; });
+    if (found == native.end()) continue;
+    PACELINE_ASSIGN_OR_RETURN(*found,
+                              wire::from_int8(*found, {spec.name, spec.type, spec.row_shape}));
+  }
+  return native;
+}
+
+Result<std::vector<wire::Tensor>> StageExecutor::boundary_tensors(const engine::StageOutput& output,
+                                                                  std::uint64_t rows) const {
+  std::vector<wire::Tensor> tensors;
+  for (std::size_t index = 0; index < output.boundaries.size(); ++index) {
+    const engine::BoundarySpec& spec = info().output_boundary[index];
+    const auto bytes = output.boundaries[index];
+    wire::Tensor tensor = {spec.name, spec.type, {rows}, {}};
+    tensor.shape.insert(tensor.shape.end(), spec.row_shape.begin(), spec.row_shape.end());
+    if (link_precision_ == LinkPrecision::kInt8) {
+      tensor.data = wire::SharedBytes({}, bytes);  // for as long as it takes to code it
+      PACELINE_ASSIGN_OR_RETURN(tensor, wire::to_int8(tensor));
+    } else {
+      tensor.data = wire::SharedBytes::copy_of(bytes);
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
 
 Status StageExecutor::open_sequences(const wire::Step& step, Sequences& sequences) const {
   for (const wire::SequenceSpec& spec : step.opened) {
@@ -238,14 +258,15 @@ void StageExecutor::remember(StepId id, const std::vector<wire::Sample>& samples
 Result<StepProduct> StageExecutor::execute(StepId id, const wire::Step& step,
                                            std::span<const wire::Tensor> tensors) {
   PACELINE_ASSIGN_OR_RETURN(Sequences sequences, apply_operations(step));
-  PACELINE_ASSIGN_OR_RETURN(const auto batch, make_batch(step, sequences, tensors));
+  PACELINE_ASSIGN_OR_RETURN(const auto native, native_of(tensors));
+  PACELINE_ASSIGN_OR_RETURN(const auto batch, make_batch(step, sequences, native));
   StepProduct product;
   if (!batch.sequences.empty()) {
     PACELINE_ASSIGN_OR_RETURN(const auto output, engine_->run(batch));
     if (info().is_last) {
       PACELINE_ASSIGN_OR_RETURN(product.samples, sample_rows(step, sequences, output.logits));
     } else {
-      product.boundaries = boundary_tensors(info(), output, batch.rows());
+      PACELINE_ASSIGN_OR_RETURN(product.boundaries, boundary_tensors(output, batch.rows()));
     }
   } else if (!batch.freed.empty()) {
     engine_->forget(batch.freed);

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/ids.h"
+#include "base/link_precision.h"
 #include "engine/stage_engine.h"
 #include "sampling/candidates.h"
 #include "wire/messages.h"
@@ -32,7 +33,9 @@ class StageExecutor {
   /// A peer that opens sequences and frees none is stopped here.
   static constexpr std::size_t kMaxOpenSequences = 1U << 16;
 
-  explicit StageExecutor(std::unique_ptr<engine::StageEngine> engine);
+  /// In `link_precision` boundary tensors come and go; the engine knows only its own.
+  explicit StageExecutor(std::unique_ptr<engine::StageEngine> engine,
+                         LinkPrecision link_precision = LinkPrecision::kNative);
 
   const engine::StageInfo& info() const { return engine_->info(); }
   std::size_t open_sequences() const { return sequences_.size(); }
@@ -55,6 +58,10 @@ class StageExecutor {
   };
   using Sequences = std::map<SequenceId, Sequence>;
 
+  Result<std::vector<wire::Tensor>> native_of(std::span<const wire::Tensor> tensors) const;
+  Result<std::vector<wire::Tensor>> boundary_tensors(const engine::StageOutput& output,
+                                                     std::uint64_t rows) const;
+
   Status open_sequences(const wire::Step& step, Sequences& sequences) const;
   static Status apply(const wire::StepSequence& entry, Sequences& sequences);
   Result<Sequences> apply_operations(const wire::Step& step) const;
@@ -66,6 +73,7 @@ class StageExecutor {
   void remember(StepId id, const std::vector<wire::Sample>& samples);
 
   std::unique_ptr<engine::StageEngine> engine_;
+  const LinkPrecision link_precision_;
   Sequences sequences_;
   sampling::Workspace workspace_;
   /// Samples of recent steps, which token references of later ones may name.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sampling/sequence_sampler.h"
+#include "wire/int8_rows.h"
 #include "worker/fake_engine_testing.h"
 
 namespace paceline::worker {
@@ -62,10 +63,11 @@ class StageExecutorTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kLayers = 3;
 
-  explicit StageExecutorTest(LayerRange layers = {0, kLayers}) {
+  explicit StageExecutorTest(LayerRange layers = {0, kLayers},
+                             LinkPrecision links = LinkPrecision::kNative) {
     auto engine = std::make_unique<FakeEngine>(layers, kLayers);
     engine_ = engine.get();
-    executor_ = std::make_unique<StageExecutor>(std::move(engine));
+    executor_ = std::make_unique<StageExecutor>(std::move(engine), links);
   }
 
   Result<StepProduct> execute(const wire::Step& step, std::vector<wire::Tensor> tensors = {}) {
@@ -449,7 +451,8 @@ TEST_F(StageExecutorTest, BadSamplingIsRefusedWithItsSequence) {
 /// A stage between others.
 class MiddleStageTest : public StageExecutorTest {
  protected:
-  MiddleStageTest() : StageExecutorTest({1, 2}) {}
+  explicit MiddleStageTest(LinkPrecision links = LinkPrecision::kNative)
+      : StageExecutorTest({1, 2}, links) {}
 
   static wire::Tensor boundary(std::uint64_t row_count) {
     std::vector<float> numbers(row_count * 2, 3.0F);
@@ -495,6 +498,36 @@ TEST_F(MiddleStageTest, BoundariesThatDoNotFitAreRefused) {
   expect_refused(one_row(), ErrorCode::kInvalidArgument, "2 boundary tensors, 1 are expected",
                  {boundary(1), additional});
   expect_refused(one_row(), ErrorCode::kInvalidArgument, "no boundary tensor", {});
+}
+
+/// The same over links in int8.
+class Int8StageTest : public MiddleStageTest {
+ protected:
+  Int8StageTest() : MiddleStageTest(LinkPrecision::kInt8) {}
+};
+
+TEST_F(Int8StageTest, TheEngineSeesNumbersAndTheLinksCodes) {
+  const auto coded = wire::to_int8(boundary(1));
+  ASSERT_TRUE(coded) << coded.error().message();
+  const auto product = execute(one_row(), {*coded});
+  ASSERT_TRUE(product) << product.error().message();
+  ASSERT_EQ(product->boundaries.size(), 1U);
+  const wire::Tensor& tensor = product->boundaries[0];
+  EXPECT_EQ(tensor.name, "hidden");
+  EXPECT_EQ(tensor.type, ElementType::kI8);
+  EXPECT_THAT(tensor.shape, ElementsAre(1, 4));
+  StageExecutor native(std::make_unique<FakeEngine>(LayerRange{1, 2}, kLayers));
+  const auto expected = native.execute(StepId(1), one_row(), std::vector{boundary(1)});
+  ASSERT_TRUE(expected) << expected.error().message();
+  EXPECT_EQ(tensor, wire::to_int8(expected->boundaries[0]).value());
+}
+
+TEST_F(Int8StageTest, BoundariesThatDoNotFitAreRefused) {
+  expect_refused(one_row(), ErrorCode::kInvalidArgument,
+                 "is of type f32 and shape [1, 2], i8 and [rows, 4] are expected", {boundary(1)});
+  auto other = wire::to_int8(boundary(1)).value();
+  other.name = "other";
+  expect_refused(one_row(), ErrorCode::kInvalidArgument, "has no boundary tensor hidden", {other});
 }
 
 }  // namespace

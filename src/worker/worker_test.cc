@@ -147,6 +147,22 @@ TEST_F(WorkerTest, AnAssignmentIsLoadedAndTold) {
   EXPECT_EQ(peer.receive<wire::Fault>().code, ErrorCode::kAlreadyExists);
 }
 
+TEST_F(WorkerTest, AStageTellsTheLinksThatItHas) {
+  Peer peer = workers_.greet(worker_, "anna");
+  const std::vector<wire::RouteEntry> route = {{worker_, {0, 2}}, {"127.0.0.1:1", {2, 6}}};
+  wire::AssignStage message = assignment(route, 0);
+  message.link_precision = LinkPrecision::kInt8;
+  message.profile = Profile::kExact;
+  ASSERT_TRUE(peer.send(address(0), message));
+  const auto refused = peer.receive<wire::Fault>();
+  EXPECT_EQ(refused.code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.message, "link_precision: profile exact has native links only");
+  message.profile = Profile::kFast;
+  Peer next = workers_.greet(workers_.start(), "anna");
+  ASSERT_TRUE(next.send(address(0), message));
+  EXPECT_EQ(next.receive<wire::StageReady>().link_precision, LinkPrecision::kInt8);
+}
+
 TEST_F(WorkerTest, AStageTellsItsEngineAndWhatThatCannotDo) {
   for (const EngineKind engine : {EngineKind::kPaged, EngineKind::kStateful}) {
     Peer peer = workers_.greet(worker_, "anna");
@@ -366,7 +382,10 @@ class WorkerChainTest : public WorkerTest {
       auto [peer, is_new] = peers_.try_emplace(route[stage].address);
       if (is_new) peer->second = workers_.greet(route[stage].address, "anna");
       const auto number = static_cast<std::uint32_t>(stage);
-      ASSERT_TRUE(peer->second.send(address(number), assignment(route, stage)));
+      wire::AssignStage message = assignment(route, stage);
+      message.link_precision = stage == 0 ? first_links_ : links_;
+      message.profile = profile_;
+      ASSERT_TRUE(peer->second.send(address(number), std::move(message)));
       peer->second.receive<wire::StageReady>();
     }
     first_ = &peers_.at(route.front().address);
@@ -389,6 +408,9 @@ class WorkerChainTest : public WorkerTest {
   }
 
   std::size_t stages_ = 2;
+  LinkPrecision first_links_ = LinkPrecision::kNative;  ///< of stage 0
+  LinkPrecision links_ = LinkPrecision::kNative;        ///< of the others
+  Profile profile_ = Profile::kExact;
   std::string other_ = workers_.start();
   std::vector<wire::RouteEntry> halves_ = {{worker_, {0, 3}}, {other_, {3, kFakeLayers}}};
   std::map<std::string, Peer> peers_;
@@ -410,6 +432,25 @@ TEST_F(WorkerChainTest, AWorkerMayStandInARouteTwice) {
 TEST_F(WorkerChainTest, AWorkerMayFollowItself) {
   assign({{worker_, {0, 2}}, {worker_, {2, kFakeLayers}}});
   EXPECT_EQ(answer({5, 6, 7}, 10), fake_answer({5, 6, 7}, kFakeLayers, 10));
+}
+
+TEST_F(WorkerChainTest, ActivationsMayTravelInInt8) {
+  profile_ = Profile::kFast;
+  first_links_ = links_ = LinkPrecision::kInt8;
+  stages_ = 3;
+  assign({{worker_, {0, 2}}, {other_, {2, 3}}, {worker_, {3, kFakeLayers}}});
+  EXPECT_EQ(answer({5, 6, 7}, 20), fake_answer({5, 6, 7}, kFakeLayers, 20));
+}
+
+TEST_F(WorkerChainTest, StagesOfDifferentLinkPrecisionRefuseTheLink) {
+  profile_ = Profile::kFast;
+  first_links_ = LinkPrecision::kInt8;
+  assign(halves_);
+  ASSERT_TRUE(first_->send(address(0, 1), step_of(0, {5})));
+  const auto result = first_->receive<wire::StepResult>();
+  EXPECT_EQ(result.outcome, wire::Outcome::kFailed);
+  EXPECT_THAT(result.error_message,
+              HasSubstr("link_precision differs: the upstream stage has int8, this stage native"));
 }
 
 TEST_F(WorkerChainTest, StagesThatDifferRefuseTheLink) {
