@@ -5,10 +5,11 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """What a layer takes, and what the last stage takes besides its layers: in any unit."""
+    """What a layer takes, and what the last and the first stage take besides their layers: in any unit."""
 
     layer: float
     head: float
+    first: float = 0.0
 
 
 def times_of(split: list[int], busy: list[float]) -> Times:
@@ -21,10 +22,13 @@ def times_of(split: list[int], busy: list[float]) -> Times:
 
 
 def divide(layers: int, stages: int, times: Times) -> list[int]:
-    """The split whose slowest stage is fastest: the last has `own` layers, the others the rest evenly."""
+    """The split whose slowest stage is fastest: the last has `own` layers, the others the rest evenly.
+
+    `times.first` counts where there are two stages.
+    """
     def slowest(own: int) -> float:
         most = -(-(layers - own) // (stages - 1)) if stages > 1 else 0
-        return max(most * times.layer, own * times.layer + times.head)
+        return max(most * times.layer + times.first, own * times.layer + times.head)
 
     if stages == 1:
         return [layers]

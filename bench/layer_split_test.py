@@ -18,6 +18,10 @@ class Split(unittest.TestCase):
         self.assertEqual(layer_split.divide(30, 2, layer_split.Times(1.0, 6.0)), [18, 12])
         self.assertEqual(layer_split.divide(16, 2, layer_split.Times(1.0, 100.0)), [15, 1])
 
+    def test_what_the_first_stage_does_besides_counts_too(self):
+        self.assertEqual(layer_split.divide(30, 2, layer_split.Times(1.0, 2.0, 6.0)), [13, 17])
+        self.assertEqual(layer_split.divide(30, 2, layer_split.Times(1.0, 0.0, 300.0)), [1, 29])
+
     def test_no_other_split_is_better(self):
         for head in (0.0, 1.3, 4.0, 7.7):
             times = layer_split.Times(1.0, head)

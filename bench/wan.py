@@ -5,17 +5,20 @@ The coordinator and stage 0 are on the first core; `paceline relay` delays all t
 token takes one round trip and what the stages compute. Layers are divided by measured times. Parts:
 
 delays       one stream, plain, at each delay; beside it what round trip and compute leave
-speculation  one stream at 50 ms with and without drafts: text with much repetition, and free text; free text with the
-             model as its own draft
+speculation  one stream at 50 ms with and without drafts: text with much repetition, and free text. With the model as its
+             own draft free text, greedy (the target: it shows the mechanism) and drawn at temperature 1. Drafting is
+             counted when layers are divided, so that the first machine has few of them
 streams      SmolLM2, many streams at 50 ms: of min(its own 0 ms rate, N / (round trip + a step's compute))
 billion      random weights in a 1B configuration: 64 streams of their 0 ms rate, 32 of the best number of groups
              G: max N / max(G T(N/G) / 2, T(N/G) + round trip), T being a step of one process on one core
 """
 
 import argparse
+import dataclasses
 import os
 
 import judgement
+import layer_split
 import llama_library
 import load_servers
 import models
@@ -47,10 +50,14 @@ def against(values: list[dict], peers: list[dict]) -> judgement.Ratio:
 class Chains:
     """Chains over links of several delays, with one split."""
 
-    def __init__(self, package, probe: list, tokens: int):
+    def __init__(self, package, split: list[int]):
         self.package = package
-        self.split = load_servers.probed_split(package, CORES, 1, probe, tokens)
+        self.split = split
         self.open = {}
+
+    @classmethod
+    def probed(cls, package, load: list, tokens: int) -> "Chains":
+        return cls(package, load_servers.probed_split(package, CORES, 1, load, tokens))
 
     def at(self, delay_ms: int, flags: tuple[str, ...] = PLAIN) -> load_servers.Chain:
         if (delay_ms, flags) not in self.open:
@@ -89,7 +96,7 @@ def rpc_peers(layers: int) -> dict[int, load_servers.LlamaRpc]:
 
 def delays(arguments) -> tuple[Ratios, dict[str, float]]:
     prompts = load_servers.Prompts(49152)
-    chains = Chains(models.smollm2(), prompts.take(1, 64), 32)
+    chains = Chains.probed(models.smollm2(), prompts.take(1, 64), 32)
     peers = rpc_peers(sum(chains.split))
 
     def cells() -> load_servers.Cells:
@@ -111,30 +118,47 @@ def delays(arguments) -> tuple[Ratios, dict[str, float]]:
     return ratios, {}
 
 
+def own_draft_split(package) -> list[int]:
+    """The first machine makes OWN_DRAFTS guesses and what they are made from, each by a pass of the whole model."""
+    load = load_servers.Prompts(49152, seed=8).take(1, 64)
+    probed, times = load_servers.measured_times(package, CORES, 1, None, load, 32)
+    layers = sum(probed)
+    drafting = (OWN_DRAFTS + 1) * (layers * times.layer + times.head)
+    split = layer_split.divide(layers, len(CORES), dataclasses.replace(times, first=drafting))
+    print(f"with the model as its own draft: split {'+'.join(map(str, split))}", flush=True)
+    return split
+
+
 def speculation(arguments) -> tuple[Ratios, dict[str, float]]:
     texts = wan_texts.Texts()
     package = models.smollm2()
-    chains = Chains(package, load_servers.Prompts(49152).take(1, 64), 32)
-    own_draft = ("--draft", str(package), "--drafts", str(OWN_DRAFTS), "--drafts-ahead", "2")
+    chains = Chains.probed(package, load_servers.Prompts(49152).take(1, 64), 32)
+    own_drafts = Chains(package, own_draft_split(package))
+    own_flags = ("--draft", str(package), "--drafts", str(OWN_DRAFTS), "--drafts-ahead", "2")
 
     def cells() -> load_servers.Cells:
         # The same text twice would be foreseen from its first answer.
-        seed, repetitive, free = texts.seed(), [texts.repetitive()], [texts.free()]
+        seed, repetitive, free, greedy = texts.seed(), [texts.repetitive()], [texts.free()], [texts.free()]
         found = {}
         for name, flags in {"plain": PLAIN, "drafts": DRAFTS}.items():
             chain = chains.at(SLOW_MS, flags)
             found[f"repetition.{name}"] = lambda chain=chain: chain.ask(repetitive, 96)
             found[f"free.{name}"] = lambda chain=chain: chain.ask(free, 64, 1.0, seed)
-        found["free.own draft"] = lambda: chains.at(SLOW_MS, own_draft).ask(free, 64, 1.0, seed)
+        own = own_drafts.at(SLOW_MS, own_flags)
+        found["free.own draft"] = lambda: own.ask(free, 64, 1.0, seed)
+        found["greedy.plain"] = lambda: chains.at(SLOW_MS).ask(greedy, 96)
+        found["greedy.own draft"] = lambda: own.ask(greedy, 96)
         return found
 
     answers = load_servers.interleaved(cells, arguments.blocks, arguments.trial)
     chains.close()
+    own_drafts.close()
     table(f"one stream at {SLOW_MS} ms, SmolLM2", answers)
     ratios = {f"speculation.{text}": against(answers[f"{text}.drafts"], answers[f"{text}.plain"])
               for text in ("repetition", "free")}  # fmt: skip
-    ratios["speculation.own_draft"] = against(answers["free.own draft"], answers["free.plain"])
-    return ratios, {"speculation.repetition": 4.0, "speculation.free": 0.97, "speculation.own_draft": 6.0}
+    ratios |= {f"speculation.own_draft.{text}": against(answers[f"{text}.own draft"], answers[f"{text}.plain"])
+               for text in ("greedy", "free")}  # fmt: skip
+    return ratios, {"speculation.repetition": 4.0, "speculation.free": 0.97, "speculation.own_draft.greedy": 6.0}
 
 
 def best_of_groups(n: int, step_s: dict[int, float]) -> float:
@@ -145,7 +169,7 @@ def best_of_groups(n: int, step_s: dict[int, float]) -> float:
 
 def streams(arguments) -> tuple[Ratios, dict[str, float]]:
     prompts = load_servers.Prompts(49152)
-    chains = Chains(models.smollm2(), prompts.take(32, 16), 32)
+    chains = Chains.probed(models.smollm2(), prompts.take(32, 16), 32)
     tokens = 16 if arguments.trial else 48
 
     def cells() -> load_servers.Cells:
@@ -170,7 +194,7 @@ def streams(arguments) -> tuple[Ratios, dict[str, float]]:
 
 def billion(arguments) -> tuple[Ratios, dict[str, float]]:
     prompts = load_servers.Prompts(128000)
-    chains = Chains(models.random_llama("1b", "q4_0", 128256), prompts.take(32, 8), 24)
+    chains = Chains.probed(models.random_llama("1b", "q4_0", 128256), prompts.take(32, 8), 24)
     sizes = (4, 8, 16, 32)
 
     def cells() -> load_servers.Cells:

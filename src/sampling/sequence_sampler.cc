@@ -20,39 +20,6 @@ void apply_mask(TokenMask mask, std::vector<float>& logits) {
   }
 }
 
-/// A guess that is what was sampled: the draft after `node` with this token.
-std::optional<std::uint32_t> follow(const Drafts& drafts, std::int32_t node, std::uint32_t token) {
-  if (drafts.parents.empty()) {
-    const auto next = static_cast<std::size_t>(node + 1);
-    if (next < drafts.tokens.size() && drafts.tokens[next] == token) return next;
-    return std::nullopt;
-  }
-  for (std::size_t i = 0; i < drafts.tokens.size(); ++i) {
-    if (drafts.parents[i] == node && drafts.tokens[i] == token) return i;
-  }
-  return std::nullopt;
-}
-
-Status check_drafts(std::span<const float> logits, const Drafts& drafts) {
-  if (logits.size() % (drafts.tokens.size() + 1) != 0) {
-    return fail(ErrorCode::kInvalidArgument, "drafts: expected {} rows of logits, got {} logits",
-                drafts.tokens.size() + 1, logits.size());
-  }
-  if (drafts.parents.empty()) return {};
-  if (drafts.parents.size() != drafts.tokens.size()) {
-    return fail(ErrorCode::kInvalidArgument, "drafts: expected {} parents, got {}",
-                drafts.tokens.size(), drafts.parents.size());
-  }
-  for (std::size_t i = 0; i < drafts.parents.size(); ++i) {
-    const std::int64_t parent = drafts.parents[i];
-    if (parent < Drafts::kRoot || parent >= static_cast<std::int64_t>(i)) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "drafts: draft {} follows {}, expected one before it", i, parent);
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 SequenceSampler::SequenceSampler(SamplingSpec spec, std::uint64_t prompt_tokens,
@@ -168,38 +135,37 @@ Result<Sample> SequenceSampler::score(std::span<const float> logits, std::uint64
   return describe(logits, history_.at(position), spec_.logprobs.value_or(0), workspace);
 }
 
-Result<Verification> SequenceSampler::verify(std::span<const float> logits, std::uint64_t position,
-                                             const Drafts& drafts, Workspace& workspace,
-                                             MaskSource* masks) {
-  PACELINE_RETURN_IF_ERROR(check_drafts(logits, drafts));
-  const std::size_t width = logits.size() / (drafts.tokens.size() + 1);
+Result<std::vector<Sample>> SequenceSampler::verify(std::span<const float> logits,
+                                                    std::uint64_t position,
+                                                    std::span<const std::uint32_t> drafts,
+                                                    Workspace& workspace, MaskSource* masks) {
+  const std::size_t rows = drafts.size() + 1;
+  if (logits.size() % rows != 0) {
+    return fail(ErrorCode::kInvalidArgument, "drafts: expected {} rows of logits, got {} logits",
+                rows, logits.size());
+  }
+  const std::size_t width = logits.size() / rows;
   const std::uint64_t before = history_.end_position();
   const auto undo = [&](Error error) {
     history_.truncate(before);
     return fail(std::move(error));
   };
-  Verification verification;
+  std::vector<Sample> samples;
   std::vector<std::uint32_t> accepted;
-  std::int32_t node = Drafts::kRoot;
-  for (;;) {
+  for (std::size_t row = 0;; ++row) {
     TokenMask mask;
     if (masks != nullptr) {
       auto given = masks->mask(accepted);
       if (!given) return undo(std::move(given).error());
       mask = *given;
     }
-    const auto row = static_cast<std::uint32_t>(node + 1);
-    auto sampled =
-        sample(logits.subspan(row * width, width), position + accepted.size(), workspace, mask);
+    auto sampled = sample(logits.subspan(row * width, width), position + row, workspace, mask);
     if (!sampled) return undo(std::move(sampled).error());
     const auto token = static_cast<std::uint32_t>(sampled->token);
     accepted.push_back(token);
     accept(token);
-    verification.samples.push_back(*std::move(sampled));
-    verification.rows.push_back(row);
-    const auto next = follow(drafts, node, token);
-    if (!next || ends(token)) return verification;
-    node = static_cast<std::int32_t>(*next);
+    samples.push_back(*std::move(sampled));
+    if (row == drafts.size() || drafts[row] != token || ends(token)) return samples;
   }
 }
 

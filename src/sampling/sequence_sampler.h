@@ -29,21 +29,6 @@ class MaskSource {
   virtual Result<TokenMask> mask(std::span<const std::uint32_t> accepted) = 0;
 };
 
-/// Tokens that someone guesses to follow. Without parents a chain: each follows the one before.
-struct Drafts {
-  static constexpr std::int32_t kRoot = -1;
-  std::span<const std::uint32_t> tokens;
-  /// A tree: the index of the draft that each follows, kRoot or less than its own.
-  std::span<const std::int32_t> parents;
-};
-
-/// What came of drafts: the accepted ones and one token more.
-struct Verification {
-  std::vector<Sample> samples;
-  /// Which row each sample is of: 0, then 1 + the index of each accepted draft.
-  std::vector<std::uint32_t> rows;
-};
-
 /// Thread-compatible.
 class SequenceSampler {
  public:
@@ -83,12 +68,13 @@ class SequenceSampler {
   Result<Sample> score(std::span<const float> logits, std::uint64_t position,
                        Workspace& workspace) const;
 
-  /// Samples at `position` and, as long as a draft of that place is what was sampled, on along it.
-  /// `logits`: one row for the token before all drafts, then one for each draft, in order. Each
-  /// sampled token is accepted; after an error none is. Ends early with a stop token.
-  Result<Verification> verify(std::span<const float> logits, std::uint64_t position,
-                              const Drafts& drafts, Workspace& workspace,
-                              MaskSource* masks = nullptr);
+  /// Samples at `position` and on, as long as the draft of that place is what was sampled.
+  /// `drafts`: tokens that someone guesses to follow, each the one before. `logits`: one row for
+  /// the token before all drafts, then one for each draft. Gives the accepted drafts and one token
+  /// more. Each sampled token is accepted; after an error none is. Ends early with a stop token.
+  Result<std::vector<Sample>> verify(std::span<const float> logits, std::uint64_t position,
+                                     std::span<const std::uint32_t> drafts, Workspace& workspace,
+                                     MaskSource* masks = nullptr);
 
  private:
   SequenceSampler(SamplingSpec spec, std::uint64_t prompt_tokens,

@@ -26,6 +26,35 @@ std::uint32_t class_of(std::uint32_t rows) {
   return 2 * width + is_upper_half + kExact;
 }
 
+/// The least that a step of `rows` rows can take: no less than a smaller one, and so many of them
+/// as make up a larger one no less than that.
+double least_us(double rows, const std::vector<spec::StepCost::Point>& seen) {
+  double least = 0;
+  for (const spec::StepCost::Point& point : seen) {
+    least =
+        std::max(least, point.rows <= rows ? point.us : point.us / std::ceil(point.rows / rows));
+  }
+  return least;
+}
+
+/// Of small sizes that were not seen the least is believed: so they are tried where that pays, and
+/// then they are known. Believing that they cost what lies between would keep every chain at the
+/// number of groups that it began with.
+std::vector<spec::StepCost::Point> with_unseen(const std::vector<spec::StepCost::Point>& seen) {
+  std::vector<spec::StepCost::Point> points;
+  if (seen.empty()) return points;
+  auto next = seen.begin();
+  for (double rows = 1; rows <= kExact && rows < seen.back().rows; ++rows) {
+    if (next->rows == rows) {
+      points.push_back(*next++);
+    } else {
+      points.push_back({rows, least_us(rows, seen)});
+    }
+  }
+  points.insert(points.end(), next, seen.end());
+  return points;
+}
+
 }  // namespace
 
 void LearnedCost::observe(std::uint32_t rows, double us) {
@@ -65,24 +94,11 @@ void LearnedCost::remake() {
     }
     pools.push_back(std::move(pool));
   }
-  cost_.points.clear();
+  std::vector<spec::StepCost::Point> seen;
   for (const Pool& pool : pools) {
-    for (const double rows : pool.rows) add_point(rows, pool.us);
+    for (const double rows : pool.rows) seen.push_back({rows, pool.us});
   }
-}
-
-/// Of sizes that were not seen the least is believed that can be: so they are tried where that
-/// pays, and then they are known. Believing that they cost what lies between would keep every chain
-/// at the number of groups that it began with.
-void LearnedCost::add_point(double rows, double us) {
-  if (cost_.points.empty()) {
-    if (rows > 1) cost_.points.push_back({1, us / rows});
-  } else {
-    const spec::StepCost::Point last = cost_.points.back();
-    const double unseen = std::min<double>(kExact, rows - 1);
-    if (unseen > last.rows) cost_.points.push_back({unseen, last.us});
-  }
-  cost_.points.push_back({rows, us});
+  cost_.points = with_unseen(seen);
 }
 
 }  // namespace paceline::sched

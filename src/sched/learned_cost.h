@@ -28,7 +28,6 @@ class LearnedCost {
   };
 
   void remake();
-  void add_point(double rows, double us);
 
   std::map<std::uint32_t, Mean> means_;  ///< by the class of the rows
   spec::StepCost cost_;

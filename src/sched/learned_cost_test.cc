@@ -22,17 +22,30 @@ TEST(LearnedCostTest, SmallStepsAreToldApart) {
   EXPECT_NEAR(cost.cost().us(8), 51800, 1);
   EXPECT_NEAR(cost.cost().us(95), 285000, 3000);
   EXPECT_NEAR(cost.cost().us(60), 200000, 1);
-  // Nothing was seen of one row: it may be as cheap as a row of four.
-  EXPECT_NEAR(cost.cost().us(1), 6700, 1);
+  // Nothing was seen of one row: five of them take no less than five rows.
+  EXPECT_NEAR(cost.cost().us(1), 8700, 1);
   // Nor of 6, 7, and 9 to 16: the least that they can take.
   EXPECT_EQ(cost.cost().us(7), cost.cost().us(5));
   EXPECT_EQ(cost.cost().us(16), cost.cost().us(8));
   // One step may have met a delay; a few are believed.
   cost.observe(1, 18700);
   cost.observe(1, 18700);
-  EXPECT_NEAR(cost.cost().us(1), 6700, 1);
+  EXPECT_NEAR(cost.cost().us(1), 8700, 1);
   cost.observe(1, 18700);
   EXPECT_NEAR(cost.cost().us(1), 18700, 1);
+}
+
+TEST(LearnedCostTest, OfSizesNotSeenTheLeastIsBelieved) {
+  LearnedCost cost;
+  for (int i = 0; i < 5; ++i) {
+    cost.observe(6, 24000);
+    cost.observe(8, 26000);
+    cost.observe(200, 400000);
+  }
+  EXPECT_NEAR(cost.cost().us(4), 13000, 1) << "two of them are eight rows";
+  EXPECT_NEAR(cost.cost().us(3), 12000, 1) << "two of them are six rows";
+  EXPECT_NEAR(cost.cost().us(7), 24000, 1);
+  EXPECT_NEAR(cost.cost().us(16), 400000.0 / 13, 1);
 }
 
 TEST(LearnedCostTest, MoreRowsNeverCostLess) {

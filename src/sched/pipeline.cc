@@ -1,7 +1,6 @@
 #include "sched/pipeline.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numbers>
 
@@ -23,6 +22,8 @@ constexpr double kLeastSpread = 4;
 constexpr double kRareDecodes = 0.01;
 /// What a row of a smaller chunk may cost, against one of the largest.
 constexpr double kDearer = 1.08;
+/// Chunks are multiples of it.
+constexpr double kChunkTokens = 32;
 
 struct Normal {
   double mean = 0;
@@ -133,20 +134,31 @@ PipelineShape choose_shape(const ChainTimes& times, const PipelineLoad& load,
   shape.step_tokens = largest_step(times, options);
   const std::uint32_t most =
       std::min({options.most_groups, options.most_steps_in_flight, std::max(1U, load.sequences)});
-  PipelineForecast best;
-  // Prompts come in lumps: between them decodes alone must be able to fill every stage.
+  // Prompts come in lumps: between them decodes alone must fill every stage, and more groups must
+  // do them no harm.
   const auto stages = static_cast<std::uint32_t>(times.stages.size());
-  shape.groups = load.prompt_rows > 0 ? std::min(most, stages) : 1;
+  const PipelineLoad decodes = {load.sequences, 0};
+  // With less than a row of prompts for each stage most steps have none.
+  const bool has_prompts = load.sequences * load.prompt_rows >= stages;
+  const PipelineLoad& usual = has_prompts ? load : decodes;
+  shape.groups = has_prompts ? std::min(most, stages) : 1;
+  double best = 0;
+  double best_alone = 0;
+  double even = 0;  // rows of a step
   for (std::uint32_t groups = shape.groups; groups <= most; ++groups) {
-    const PipelineForecast next = forecast(times, load, groups, shape.step_tokens);
-    if (next.tokens_per_second < best.tokens_per_second * options.least_gain) continue;
-    best = next;
+    const PipelineForecast next = forecast(times, usual, groups, shape.step_tokens);
+    if (next.tokens_per_second < best * options.least_gain) continue;
+    const double alone = forecast(times, decodes, groups, shape.step_tokens).tokens_per_second;
+    if (alone < best_alone) continue;
+    best = next.tokens_per_second;
+    best_alone = alone;
+    even = next.rows;
     shape.groups = groups;
   }
   // Prompts spread evenly over the steps leave fewer bubbles than long chunks with short steps
   // between them, and go through several stages at a time.
   shape.step_tokens =
-      std::clamp(std::bit_floor(static_cast<std::uint32_t>(best.rows)),
+      std::clamp(static_cast<std::uint32_t>(kChunkTokens * std::round(even / kChunkTokens)),
                  smallest_chunk(times, shape.step_tokens, options), shape.step_tokens);
   // As many chunks as are on the way while the slowest stage computes one, and one that waits for
   // it. A little more than a whole number is noise.

@@ -102,15 +102,14 @@ Status RowSampler::add_drafted(const wire::StepSequence& entry, SampledSequence&
   const std::size_t first = entry.sampled_rows.size() - rows;
   const std::uint64_t position = std::uint64_t{entry.past_tokens} + entry.sampled_rows[first] + 1;
   const auto drafts = std::span(entry.drafts).last(rows - 1);
-  const auto verified =
-      sequence.sampler->verify(logits(first, rows), position, {drafts, {}}, workspace_);
-  if (!verified) return failure(entry, verified.error());
-  for (std::size_t i = 0; i < verified->samples.size(); ++i) {
-    push(entry, first + verified->rows[i], verified->samples[i], sequence.wants_digest);
+  const auto samples = sequence.sampler->verify(logits(first, rows), position, drafts, workspace_);
+  if (!samples) return failure(entry, samples.error());
+  for (std::size_t i = 0; i < samples->size(); ++i) {
+    push(entry, first + i, (*samples)[i], sequence.wants_digest);
   }
-  sequence.is_astray = verified->samples.size() < rows;
-  sequence.last_token = verified->samples.back().token;
-  sequence.last_position = position + verified->samples.size() - 1;
+  sequence.is_astray = samples->size() < rows;
+  sequence.last_token = samples->back().token;
+  sequence.last_position = position + samples->size() - 1;
   return {};
 }
 
