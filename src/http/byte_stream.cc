@@ -4,7 +4,6 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <string>
@@ -21,9 +20,7 @@ class PlainStream final : public ByteStream, public std::enable_shared_from_this
  public:
   explicit PlainStream(tcp::socket socket) : socket_(std::move(socket)) {}
 
-  void handshake(std::function<void(const ErrorCode&)> done) override {
-    asio::post(socket_.get_executor(), [done = std::move(done)] { done({}); });
-  }
+  void handshake(std::function<void(const ErrorCode&)> done) override { done({}); }
   void read_some(asio::mutable_buffer buffer, Done done) override {
     socket_.async_read_some(buffer,
                             [self = shared_from_this(), done = std::move(done)](

@@ -24,6 +24,7 @@ class ByteStream {
   using Done = std::function<void(const ErrorCode&, std::size_t)>;
 
   virtual ~ByteStream() = default;
+  /// `done` may be called before it returns.
   virtual void handshake(std::function<void(const ErrorCode&)> done) = 0;
   virtual void read_some(boost::asio::mutable_buffer buffer, Done done) = 0;
   virtual void write_some(boost::asio::const_buffer buffer, Done done) = 0;

@@ -10,12 +10,12 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <future>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "http/byte_stream.h"
 #include "http/connection.h"
 #include "http/server_core.h"
@@ -156,12 +156,17 @@ void Server::Impl::on_accept(const error_code& error, tcp::socket socket) {
 }
 
 void Server::Impl::run_on_loop(const std::function<void()>& task) {
-  std::promise<void> done;
-  asio::post(*core->context, [&task, &done] {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_done = false;
+  asio::post(*core->context, [&] {
     task();
-    done.set_value();
+    const std::lock_guard lock(mutex);
+    is_done = true;
+    changed.notify_all();  // under the lock: `changed` goes when the waiter has it
   });
-  done.get_future().wait();
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&is_done] { return is_done; });
 }
 
 /// A copy: what is called may take connections out of the set.
@@ -188,7 +193,11 @@ void Server::Impl::cut_all() {
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Server::~Server() {
-  impl_->run_on_loop([this] { impl_->cut_all(); });
+  try {
+    impl_->run_on_loop([this] { impl_->cut_all(); });
+  } catch (...) {  // no memory for the task: clients see the process's end instead
+    impl_->core->context->stop();
+  }
   impl_->core->pool.stop();
   impl_->work.reset();
   impl_->thread.join();
