@@ -33,6 +33,7 @@ ALLOWED = {
     "coordinator": {"base", "system", "text", "shard", "plan", "kv", "spec", "sched",
                     "sampling", "wire", "net"},
     "http": {"base", "system"},
+    "obs": {"base"},
     "cli": {"base", "system", "model", "text", "shard", "plan", "load", "kv", "spec", "sched",
             "sampling", "wire", "net", "cut", "compiler", "engine", "draft", "worker",
             "coordinator"},
