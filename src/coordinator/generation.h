@@ -19,6 +19,7 @@ struct GenerationRequest {
   std::uint32_t choices = 1;      ///< answers; sampling.choice is the first one's number
   std::vector<std::string> stop;  ///< stop strings; none of them is shown
   bool ignore_eos = false;
+  bool shows_special_tokens = false;  ///< in the text, as the vocabulary spells them
   bool want_logits_digests = false;
   bool want_prompt_logprobs = false;  ///< the prompt is computed whole, nothing is used again
   std::int32_t priority = 0;          ///< higher goes first, as far as that starves nobody

@@ -32,7 +32,8 @@ Result<PendingRequest> PendingRequest::create(GenerationRequest asked,
                                               const text::Tokenizer* tokenizer, TimePoint arrival) {
   PendingRequest request(std::move(asked), std::move(listener), arrival);
   for (std::uint32_t choice = 0; choice < request.asked_.choices; ++choice) {
-    PACELINE_ASSIGN_OR_RETURN(auto text, AnswerText::create(tokenizer, request.asked_.stop));
+    PACELINE_ASSIGN_OR_RETURN(auto text, AnswerText::create(tokenizer, request.asked_.stop,
+                                                            !request.asked_.shows_special_tokens));
     Answer answer{std::move(text), {}, {}};
     answer.generation.prompt_tokens = static_cast<std::uint32_t>(request.asked_.prompt.size());
     request.answers_.emplace(choice, std::move(answer));

@@ -52,6 +52,14 @@ TEST_F(PendingRequestTest, AnAnswerGrowsAndIsTimed) {
   EXPECT_TRUE(request.is_over());
 }
 
+TEST_F(PendingRequestTest, SpecialTokensAreShownWhereAskedFor) {
+  GenerationRequest asked;
+  const auto all = samples("<|im_start|>a");
+  EXPECT_EQ(make(asked).add(0, all, false, at(1))->text, "a");
+  asked.shows_special_tokens = true;
+  EXPECT_EQ(make(asked).add(0, all, false, at(1))->text, "<|im_start|>a");
+}
+
 TEST_F(PendingRequestTest, NothingAfterAStopStringCounts) {
   GenerationRequest asked;
   asked.stop = {"you"};
