@@ -16,8 +16,7 @@ namespace paceline::cli {
 namespace {
 
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
-/// Answers; a program that asks for itself sees to it that they are not too many.
-constexpr std::uint32_t kMostWaiting = 65536;
+constexpr std::uint32_t kMostChoices = 65536;
 
 std::vector<std::string> split_at_commas(const std::string& text) {
   std::vector<std::string> parts;
@@ -64,8 +63,8 @@ coordinator::BatchOptions batch_options(const ChainFlags& flags,
   options.scheduler.kv_blocks = plan.kv_blocks;
   options.scheduler.block_tokens = plan.logical_block_tokens;
   options.scheduler.max_running = flags.max_running;
-  options.scheduler.max_waiting = kMostWaiting;
-  options.scheduler.max_choices = kMostWaiting;
+  options.scheduler.max_waiting = flags.max_waiting;
+  options.scheduler.max_choices = kMostChoices;
   options.scheduler.steps_ahead = flags.drafts_ahead;
   options.scheduler.max_drafts = flags.drafts;
   if (flags.step_tokens > 0) {
@@ -80,8 +79,8 @@ coordinator::BatchOptions batch_options(const ChainFlags& flags,
 
 }  // namespace
 
-void ChainFlags::add_to(CLI::App& command) {
-  command.add_option("--package,-p", package, "The package directory (see paceline compile)")
+void ChainFlags::add_to(CLI::App& command, const std::string& package_names) {
+  command.add_option(package_names, package, "The package directory (see paceline compile)")
       ->required();
   auto* stages_option =
       command.add_option("--stages", stages, "Start this many worker processes here")

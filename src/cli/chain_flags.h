@@ -42,8 +42,12 @@ struct ChainFlags {
   std::uint32_t drafts = 16;
   std::string draft;  ///< a package
   std::uint32_t draft_threads = 1;
+  /// Answers that were not begun. Not a flag of all: who asks for itself sees to it that they are
+  /// not too many.
+  std::uint32_t max_waiting = 65536;
 
-  void add_to(CLI::App& command);
+  /// `package_names`: how CLI11 is to know the package, which serve takes without a flag, too.
+  void add_to(CLI::App& command, const std::string& package_names = "--package,-p");
 
  private:
   void add_speculation_to(CLI::App& command);
