@@ -9,6 +9,13 @@ find_package(Protobuf REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 find_package(GTest REQUIRED)
 
+# Its own CMake package asks for what its HTTP server and its push client need; the core needs nothing.
+find_path(PACELINE_PROMETHEUS_INCLUDE prometheus/registry.h REQUIRED)
+find_library(PACELINE_PROMETHEUS_CORE prometheus-cpp-core REQUIRED)
+add_library(Paceline::prometheus UNKNOWN IMPORTED)
+set_target_properties(Paceline::prometheus PROPERTIES
+  IMPORTED_LOCATION ${PACELINE_PROMETHEUS_CORE} INTERFACE_INCLUDE_DIRECTORIES ${PACELINE_PROMETHEUS_INCLUDE})
+
 if(PACELINE_WITH_OPENVINO)
   find_package(CLI11 REQUIRED)
   if(NOT OpenVINO_DIR)
