@@ -237,7 +237,9 @@ TEST_F(ChatHandlerTest, AClientThatGoesInMidStreamIsForgotten) {
   chain_->model = [](const text::Ids&) { return std::int64_t{40}; };
   auto exchange = std::make_shared<FakeExchange>(hello(R"("stream": true)"));
   exchange->goes_after_ = 600;
+  chain_->hold(true);  // it would be through before the handler is
   handlers_->chat(exchange);
+  chain_->hold(false);
   exchange->wait_for_text("chat.completion.chunk");
   expect_idle_soon();
   EXPECT_LT(chain_->steps.size(), 30U);
