@@ -162,13 +162,14 @@ void ChainFlags::add_speculation_to(CLI::App& command) {
       ->capture_default_str();
 }
 
-Result<std::unique_ptr<ChainSession>> ChainSession::open(const ChainFlags& flags) {
+Result<std::unique_ptr<ChainSession>> ChainSession::open(const ChainFlags& flags,
+                                                         StageTimeListener on_stage_time) {
   std::unique_ptr<ChainSession> session(new ChainSession());
-  PACELINE_RETURN_IF_ERROR(session->start(flags));
+  PACELINE_RETURN_IF_ERROR(session->start(flags, std::move(on_stage_time)));
   return session;
 }
 
-Status ChainSession::start(const ChainFlags& flags) {
+Status ChainSession::start(const ChainFlags& flags, StageTimeListener on_stage_time) {
   const TimePoint begin = clock_.now();
   package_ = flags.package;
   PACELINE_ASSIGN_OR_RETURN(manifest_, shard::read_manifest(package_));
@@ -188,6 +189,7 @@ Status ChainSession::start(const ChainFlags& flags) {
   coordinator::BatchOptions options = batch_options(flags, plan);
   options.vocabulary_size = manifest_.vocabulary_size;
   options.draft_model = drafter_.get();
+  options.on_stage_time = std::move(on_stage_time);
   PACELINE_ASSIGN_OR_RETURN(options.end_tokens, read_end_tokens(package_));
   const std::size_t stages = plan.route.size();
   PACELINE_ASSIGN_OR_RETURN(chain_,

@@ -56,8 +56,11 @@ struct ChainFlags {
 /// A running chain with all it stands on. Destroyed in reverse: chain, transport, workers.
 class ChainSession {
  public:
+  using StageTimeListener = decltype(coordinator::BatchOptions::on_stage_time);
   /// Opens the package, starts or dials workers, and waits until a token went through the chain.
-  static Result<std::unique_ptr<ChainSession>> open(const ChainFlags& flags);
+  /// `on_stage_time` as in BatchOptions.
+  static Result<std::unique_ptr<ChainSession>> open(const ChainFlags& flags,
+                                                    StageTimeListener on_stage_time = {});
 
   const shard::Manifest& manifest() const { return manifest_; }
   const std::filesystem::path& package() const { return package_; }
@@ -74,7 +77,7 @@ class ChainSession {
 
  private:
   ChainSession() : transport_(thread_) {}
-  Status start(const ChainFlags& flags);
+  Status start(const ChainFlags& flags, StageTimeListener on_stage_time);
   /// Local ones as far as they are needed; what the chain is to be made of.
   Result<coordinator::ChainSettings> start_workers(const ChainFlags& flags);
   Status check_text_files() const;

@@ -1,7 +1,6 @@
 // paceline serve: a chain behind the HTTP API that OpenAI's clients speak.
 #include <fmt/core.h>
-#include <spdlog/spdlog.h>
-
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -16,6 +15,8 @@
 #include "cli/package_files.h"
 #include "coordinator/local_workers.h"
 #include "http/server.h"
+#include "obs/log.h"
+#include "obs/metrics.h"
 #include "serve/handlers.h"
 #include "serve/model_reaper.h"
 #include "serve/model_registry.h"
@@ -35,6 +36,8 @@ struct ServeFlags {
   std::vector<std::string> cors_origins;
   std::uint32_t drain_seconds = 30;
   std::uint64_t max_body_bytes = 32ULL << 20;
+  std::string log_format = "text";
+  std::string log_level = "info";
 };
 
 std::int64_t unix_seconds() {
@@ -50,7 +53,26 @@ std::vector<std::string> model_names(const ServeFlags& flags) {
   return {path.parent_path().filename().string()};
 }
 
-Result<http::ServerOptions> server_options(const ServeFlags& flags) {
+/// What all parts count and look at.
+struct Observed {
+  obs::Metrics metrics;
+  std::atomic<http::Server*> server = nullptr;  ///< once it listens
+};
+
+void note_access(obs::Metrics& metrics, const http::AccessRecord& record) {
+  metrics.count_http(record.method, record.route, record.status, record.duration);
+  obs::log(obs::LogLevel::kInfo, "request",
+           {{"request_id", record.request_id},
+            {"method", record.method},
+            {"route", record.route},
+            {"status", std::int64_t{record.status}},
+            {"ms", to_milliseconds(record.duration)},
+            {"bytes", static_cast<std::int64_t>(record.sent_bytes)},
+            {"tenant", record.tenant},
+            {"complete", record.is_complete}});
+}
+
+Result<http::ServerOptions> server_options(const ServeFlags& flags, obs::Metrics& metrics) {
   http::ServerOptions options;
   options.address = flags.host;
   options.port = flags.port;
@@ -62,28 +84,41 @@ Result<http::ServerOptions> server_options(const ServeFlags& flags) {
   if (!flags.api_keys.empty()) {
     PACELINE_ASSIGN_OR_RETURN(options.api_keys, http::ApiKeys::open(flags.api_keys));
   }
-  options.access_log = [](const http::AccessRecord& record) {
-    spdlog::info("{} {} {} {} {:.1f} ms {} bytes {}", record.request_id, record.method,
-                 record.route, record.status, to_milliseconds(record.duration), record.sent_bytes,
-                 record.is_complete ? "complete" : "cut");
+  options.access_log = [&metrics](const http::AccessRecord& record) {
+    note_access(metrics, record);
   };
   return options;
 }
 
 Result<std::unique_ptr<http::Server>> start_server(const ServeFlags& flags,
-                                                   serve::Handlers& handlers) {
-  PACELINE_ASSIGN_OR_RETURN(auto options, server_options(flags));
+                                                   serve::Handlers& handlers, Observed& observed) {
+  PACELINE_ASSIGN_OR_RETURN(auto options, server_options(flags, observed.metrics));
   http::Router router;
+  router.add("GET", "/metrics", [&handlers, &observed](const serve::Handlers::Exchange& exchange) {
+    if (const http::Server* server = observed.server) {
+      const http::ServerCounts counts = server->counts();
+      observed.metrics.set_http_open(counts.connections, counts.requests, counts.streams);
+    }
+    handlers.show_metrics(*exchange);
+  });
   for (auto& route : handlers.routes()) {
     http::RoutePolicy policy;
     policy.needs_key = route.needs_key;
     router.add(route.method, route.pattern, std::move(route.handler), policy);
   }
-  return http::Server::start(std::move(options), std::move(router));
+  PACELINE_ASSIGN_OR_RETURN(auto server,
+                            http::Server::start(std::move(options), std::move(router)));
+  observed.server = server.get();
+  return server;
 }
 
-Result<std::unique_ptr<serve::ServedModel>> load_model(const ChainFlags& flags) {
-  PACELINE_ASSIGN_OR_RETURN(auto opened, ChainSession::open(flags));
+Result<std::unique_ptr<serve::ServedModel>> load_model(const ChainFlags& flags,
+                                                       obs::ModelMetrics& metrics) {
+  const auto on_stage_time = [&metrics](StageId stage, bool has_prompt, Duration compute) {
+    const auto phase = has_prompt ? obs::StepPhase::kPrefill : obs::StepPhase::kDecode;
+    metrics.observe_stage(stage.value(), phase, compute);
+  };
+  PACELINE_ASSIGN_OR_RETURN(auto opened, ChainSession::open(flags, on_stage_time));
   const std::shared_ptr<ChainSession> session = std::move(opened);
   serve::ServedModel::Parts parts;
   const shard::Manifest& manifest = session->manifest();
@@ -91,6 +126,8 @@ Result<std::unique_ptr<serve::ServedModel>> load_model(const ChainFlags& flags) 
   parts.facts.context_tokens = session->chain().plan().context_tokens;
   parts.facts.vocabulary_size = manifest.vocabulary_size;
   parts.facts.sampling = manifest.model.sampling;
+  parts.facts.kv_blocks = session->chain().plan().kv_blocks;
+  parts.metrics = &metrics;
   PACELINE_ASSIGN_OR_RETURN(parts.facts.end_tokens, read_end_tokens(session->package()));
   parts.generator = &session->generator();
   if (const auto tokenizer = session->tokenizer()) parts.tokenizer = *tokenizer;
@@ -122,17 +159,24 @@ void show_how_to_ask(const ServeFlags& flags, const std::string& url, const std:
 
 Status serve(const ServeFlags& flags) {
   interrupt_flag();
+  PACELINE_ASSIGN_OR_RETURN(const auto log_format, obs::parse_log_format(flags.log_format));
+  PACELINE_ASSIGN_OR_RETURN(const auto log_level, obs::parse_log_level(flags.log_level));
+  obs::set_up_log(log_format, log_level);
   const SteadyClock clock;
+  Observed observed;
   serve::ModelReaper reaper;
   serve::ModelRegistry registry;
   const std::vector<std::string> names = model_names(flags);
   for (const std::string& name : names) registry.announce(name);
-  serve::Handlers handlers(registry, clock, {});
-  PACELINE_ASSIGN_OR_RETURN(const auto server, start_server(flags, handlers));
+  serve::HandlerOptions options;
+  options.metrics = &observed.metrics;
+  serve::Handlers handlers(registry, clock, options);
+  PACELINE_ASSIGN_OR_RETURN(const auto server, start_server(flags, handlers, observed));
   // Listens before the model is there: who asks too early is told to come again.
   fmt::print("{}{}\n", coordinator::kListeningPrefix, server->url());
   std::fflush(stdout);
-  PACELINE_ASSIGN_OR_RETURN(auto loaded, load_model(flags.chain));
+  PACELINE_ASSIGN_OR_RETURN(auto loaded,
+                            load_model(flags.chain, observed.metrics.model(names.front())));
   const auto model = reaper.adopt(std::move(loaded));
   for (const std::string& name : names) registry.set_ready(name, model);
   show_how_to_ask(flags, server->url(), names.front(), model->chat() != nullptr);
@@ -166,6 +210,12 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
       ->capture_default_str();
   command.add_option("--max-body", flags.max_body_bytes, "Of a request, e.g. 64MB")
       ->transform(CLI::AsSizeValue(false));
+  command.add_option("--log-format", flags.log_format, "text, or json: an object a line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command.add_option("--log-level", flags.log_level, "debug, info (each request), warn or error")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
   command
       .add_option("--drain-seconds", flags.drain_seconds,
                   "After a signal: how long answers under way may take")

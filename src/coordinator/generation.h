@@ -44,6 +44,7 @@ struct Generation {
   FinishReason finish_reason = FinishReason::kLength;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t reused_tokens = 0;    ///< of the prompt, found in the KV cache
+  Duration queue_time = {};           ///< from its submission until its first rows were planned
   Duration time_to_first_token = {};  ///< since it was submitted
   Duration decode_time = {};          ///< from the first token to the last
 

@@ -67,12 +67,14 @@ Result<PendingRequest::Piece> PendingRequest::add(std::uint32_t choice,
   return piece;
 }
 
-void PendingRequest::note_reuse(std::uint32_t choice, std::uint32_t tokens) {
+void PendingRequest::note_begin(std::uint32_t choice, std::uint32_t reused, TimePoint now) {
   const auto answer = answers_.find(choice);
   if (answer == answers_.end()) return;
   Generation& generation = answer->second.generation;
   // Afterwards it was preempted, and is computed again.
-  if (generation.tokens.empty()) generation.reused_tokens = tokens;
+  if (!generation.tokens.empty()) return;
+  generation.reused_tokens = reused;
+  generation.queue_time = now - arrival_;
 }
 
 void PendingRequest::add_score(std::size_t position, const wire::Sample& sample) {

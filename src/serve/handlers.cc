@@ -69,7 +69,7 @@ std::optional<api::ApiError> check_model(const ServedModel& model,
 }  // namespace
 
 Handlers::Handlers(ModelRegistry& registry, const Clock& clock, const HandlerOptions& options)
-    : registry_(registry), clock_(clock), pings_(clock, options.ping_interval) {}
+    : registry_(registry), clock_(clock), options_(options), pings_(clock, options.ping_interval) {}
 
 std::vector<Handlers::Route> Handlers::routes() {
   const auto by_reference = [this](void (Handlers::*handle)(http::Exchange&)) {
@@ -110,6 +110,14 @@ void Handlers::health(http::Exchange& exchange) {
 }
 
 void Handlers::version(http::Exchange& exchange) { respond(exchange, Json{{"version", kVersion}}); }
+
+void Handlers::show_metrics(http::Exchange& exchange) {
+  for (const auto& model : registry_.models()) model->look();
+  http::Response response;
+  response.content_type = obs::kMetricsContentType;
+  response.body = options_.metrics->text();
+  exchange.respond(std::move(response));
+}
 
 void Handlers::tokenize(http::Exchange& exchange) {
   const auto request = api::parse_tokenize_request(exchange.request().body);

@@ -9,6 +9,7 @@
 #include "api/completion_request.h"
 #include "base/clock.h"
 #include "http/exchange.h"
+#include "obs/metrics.h"
 #include "serve/model_registry.h"
 #include "serve/ping_timer.h"
 
@@ -16,6 +17,7 @@ namespace paceline::serve {
 
 struct HandlerOptions {
   Duration ping_interval = std::chrono::seconds(15);
+  obs::Metrics* metrics = nullptr;  ///< null: nothing is counted
 };
 
 /// Thread-safe. The registry and the clock must outlive it, and it the server that calls it.
@@ -31,7 +33,7 @@ class Handlers {
     http::Handler handler;
     bool needs_key = true;
   };
-  /// All of them.
+  /// All of them but /metrics, which has more to look at than is here.
   std::vector<Route> routes();
 
   void list_models(http::Exchange& exchange);
@@ -42,6 +44,8 @@ class Handlers {
   void detokenize(http::Exchange& exchange);
   void health(http::Exchange& exchange);
   void version(http::Exchange& exchange);
+  /// Needs HandlerOptions::metrics.
+  void show_metrics(http::Exchange& exchange);
 
  private:
   void run_chat(const Exchange& exchange, const api::ChatRequest& request,
@@ -53,6 +57,7 @@ class Handlers {
 
   ModelRegistry& registry_;
   const Clock& clock_;
+  const HandlerOptions options_;
   PingTimer pings_;
 };
 

@@ -68,6 +68,18 @@ TEST_F(HandlersTest, HealthFollowsTheModels) {
 
 TEST_F(HandlersTest, Version) { EXPECT_EQ(call(&Handlers::version)->json()["version"], kVersion); }
 
+TEST_F(HandlersTest, MetricsOfWhatWasAnswered) {
+  ask_chat(hello())->wait();
+  const auto response = call(&Handlers::show_metrics);
+  EXPECT_EQ(response->head().content_type, obs::kMetricsContentType);
+  const std::string text = response->text();
+  EXPECT_THAT(text, HasSubstr("paceline_prompt_tokens_total{model=\"test\"} " +
+                              std::to_string(hello_tokens())));
+  EXPECT_THAT(text, HasSubstr("paceline_generation_tokens_total{model=\"test\"} " +
+                              std::to_string(answer_.size() + 1)));
+  EXPECT_THAT(text, HasSubstr("paceline_num_requests_running{model=\"test\"} 0"));
+}
+
 TEST_F(HandlersTest, RoutesAndWhichOfThemAskForAKey) {
   std::map<std::string, bool> keys;
   for (const auto& route : handlers_->routes()) {
@@ -85,7 +97,8 @@ TEST_F(HandlersTest, RoutesAndWhichOfThemAskForAKey) {
 
 TEST_F(HandlersTest, AModelWithoutATokenizerTakesIdsOnly) {
   ServedModel::Parts parts;
-  parts.facts = {0, kContext, static_cast<std::uint64_t>(tokenizer_.vocabulary_size()), {}, {kEnd}};
+  parts.facts = {0,  kContext, static_cast<std::uint64_t>(tokenizer_.vocabulary_size()),
+                 {}, {kEnd},   0};
   parts.generator = generator_.get();
   registry_->set_ready("ids", std::make_shared<ServedModel>(std::move(parts)));
   expect_error(ask_chat(hello(R"("model": "ids")")), 400, "messages", "unsupported_parameter");

@@ -28,7 +28,8 @@ TEST_F(ModelReaperOfServeTest, TheGeneratorsThreadMayBeTheLastToLetGo) {
   auto reaper = std::make_unique<ModelReaper>();
   std::atomic<bool> has_ended = false;
   ServedModel::Parts parts;
-  parts.facts = {0, kContext, static_cast<std::uint64_t>(tokenizer_.vocabulary_size()), {}, {kEnd}};
+  parts.facts = {0,  kContext, static_cast<std::uint64_t>(tokenizer_.vocabulary_size()),
+                 {}, {kEnd},   0};
   parts.generator = generator_.get();
   parts.tokenizer = &tokenizer_;
   parts.owner = std::shared_ptr<void>(generator_.release(), [&has_ended](void* generator) {

@@ -53,6 +53,16 @@ std::vector<api::ModelCard> ModelRegistry::cards() const {
   return cards;
 }
 
+std::vector<std::shared_ptr<ServedModel>> ModelRegistry::models() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<ServedModel>> models;
+  for (const Entry& entry : entries_) {
+    const bool is_new = std::find(models.begin(), models.end(), entry.model) == models.end();
+    if (entry.model && is_new) models.push_back(entry.model);
+  }
+  return models;
+}
+
 bool ModelRegistry::is_healthy() const {
   const std::lock_guard lock(mutex_);
   return !entries_.empty() && std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) {

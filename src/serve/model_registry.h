@@ -33,6 +33,8 @@ class ModelRegistry {
 
   /// Those that are ready, in the order of announcement.
   std::vector<api::ModelCard> cards() const;
+  /// Those that are ready, each once.
+  std::vector<std::shared_ptr<ServedModel>> models() const;
   /// All that were announced are ready, at least one is, and none has failed.
   bool is_healthy() const;
 

@@ -23,6 +23,7 @@ TEST(ModelRegistryTest, TheFirstNameIsTheDefault) {
   EXPECT_EQ(registry.find("b")->model, shared);
   EXPECT_EQ(registry.find("c").error().code, "model_not_found");
   EXPECT_EQ(registry.cards().size(), 2U);
+  EXPECT_EQ(registry.models().size(), 1U) << "two names of one";
   EXPECT_TRUE(registry.is_healthy());
 }
 

@@ -43,15 +43,17 @@ class Reply::PromptListener final : public coordinator::AnswerListener {
   void on_finished(std::uint32_t choice, const coordinator::Generation& generation) override {
     reply_->on_finished(first_ + choice, generation);
   }
-  void on_failed(const Error& error) override {
-    reply_->parts_.model->note_failure(error);
-    reply_->fail(api::from_error(error));
-  }
+  void on_failed(const Error& error) override { reply_->on_failed(error); }
 
  private:
   const std::shared_ptr<Reply> reply_;
   const std::size_t first_;
 };
+
+Reply::Reply(Parts parts)
+    : parts_(std::move(parts)),
+      meter_(parts_.model->metrics(), answers(), parts_.clock->now()),
+      last_sent_(parts_.clock->now()) {}
 
 Status Reply::submit(std::size_t prompt, coordinator::GenerationRequest request) {
   auto listener = std::make_shared<PromptListener>(shared_from_this(), prompt * asked().choices);
@@ -102,18 +104,31 @@ void Reply::ping(TimePoint before) {
 void Reply::on_tokens(std::size_t answer, std::span<const wire::Sample> samples,
                       std::string_view text) {
   const std::lock_guard lock(mutex_);
+  meter_.add_tokens(answer, samples.size(), parts_.clock->now());
   if (!is_over_) add(answer, samples, text);
 }
 
 void Reply::on_finished(std::size_t answer, const coordinator::Generation& generation) {
   const std::lock_guard lock(mutex_);
+  meter_.finish(generation, answer % asked().choices == 0, parts_.clock->now());
+  ++finished_;
   if (is_over_) return;
   if (generation.finish_reason == coordinator::FinishReason::kCancelled) {
     return fail_locked(stopped_by_server());
   }
   count(answer, generation);
   finish(answer, generation);
-  if (++finished_ == answers()) end_locked();
+  if (finished_ == answers()) end_locked();
+}
+
+void Reply::on_failed(const Error& error) {
+  parts_.model->note_failure(error);
+  {
+    const std::lock_guard lock(mutex_);
+    // All prompts fail one by one, and each with all of its answers.
+    meter_.fail(std::min<std::size_t>(asked().choices, answers() - finished_), parts_.clock->now());
+  }
+  fail(api::from_error(error));
 }
 
 void Reply::count(std::size_t answer, const coordinator::Generation& generation) {

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "http/exchange.h"
 #include "serve/choice_tokens.h"
+#include "serve/request_meter.h"
 #include "serve/served_model.h"
 
 namespace paceline::serve {
@@ -45,7 +46,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   void ping(TimePoint before);
 
  protected:
-  explicit Reply(Parts parts) : parts_(std::move(parts)), last_sent_(parts_.clock->now()) {}
+  explicit Reply(Parts parts);
 
   const api::ResponseHead& head() const { return parts_.head; }
   const api::GenerationFields& asked() const { return parts_.asked; }
@@ -67,6 +68,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   class PromptListener;
   void on_tokens(std::size_t answer, std::span<const wire::Sample> samples, std::string_view text);
   void on_finished(std::size_t answer, const coordinator::Generation& generation);
+  void on_failed(const Error& error);
   void count(std::size_t answer, const coordinator::Generation& generation);
   void fail_locked(const api::ApiError& error);
   void end_locked();
@@ -81,6 +83,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   std::mutex mutex_;  ///< of the rest
   std::size_t finished_ = 0;
   api::Usage usage_;
+  RequestMeter meter_;
   TimePoint last_sent_;
   bool has_begun_ = false;  ///< the stream
 };

@@ -177,13 +177,16 @@ class ServeTest : public testing::Test {
     generator_ =
         std::make_unique<coordinator::BatchGenerator>(*chain_, 1, &tokenizer_, clock_, options);
     ServedModel::Parts parts;
-    parts.facts = {1700000000, kContext, options.vocabulary_size, {}, {kEnd}};
+    parts.facts = {1700000000, kContext, options.vocabulary_size, {}, {kEnd}, 512};
     parts.generator = generator_.get();
     parts.tokenizer = &tokenizer_;
     parts.chat = ChatFormat{text::ChatTemplate::parse(kTemplate).value(), chat_source_, "", ""};
+    metrics_ = std::make_unique<obs::Metrics>();
+    parts.metrics = &metrics_->model("test");
     registry_ = std::make_unique<ModelRegistry>();
     registry_->set_ready("test", std::make_shared<ServedModel>(std::move(parts)));
-    handlers_ = std::make_unique<Handlers>(*registry_, clock_, HandlerOptions{ping_interval_});
+    handlers_ = std::make_unique<Handlers>(*registry_, clock_,
+                                           HandlerOptions{ping_interval_, metrics_.get()});
     say("Hello there.");
   }
   void stop() {
@@ -246,6 +249,7 @@ class ServeTest : public testing::Test {
   Duration ping_interval_ = std::chrono::seconds(15);
   std::unique_ptr<coordinator::FakeChain> chain_;
   std::unique_ptr<coordinator::BatchGenerator> generator_;
+  std::unique_ptr<obs::Metrics> metrics_;
   std::unique_ptr<ModelRegistry> registry_;
   std::unique_ptr<Handlers> handlers_;
   text::Ids answer_;

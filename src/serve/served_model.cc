@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace paceline::serve {
@@ -19,6 +20,22 @@ Result<sched::RequestId> ServedModel::submit(
   auto id = parts_.generator->submit(std::move(request), std::move(listener));
   if (!id && !is_about_the_request(id.error().code())) note_failure(id.error());
   return id;
+}
+
+void ServedModel::look() {
+  if (parts_.metrics == nullptr) return;
+  const coordinator::BatchStats stats = parts_.generator->stats();
+  parts_.metrics->set_requests(stats.scheduler.running, stats.scheduler.waiting);
+  if (parts_.facts.kv_blocks > 0) {
+    const double available = stats.scheduler.available_blocks;
+    parts_.metrics->set_kv_cache_use(1 - available / parts_.facts.kv_blocks);
+  }
+  double use = 0;
+  for (const double share : stats.stage_use) use += share;
+  // Of a chain that has nothing to do no stage waits for another.
+  const bool is_idle = use == 0 || stats.stage_use.empty();
+  parts_.metrics->set_bubble_ratio(
+      is_idle ? 0 : std::clamp(1 - use / static_cast<double>(stats.stage_use.size()), 0.0, 1.0));
 }
 
 void ServedModel::note_failure(const Error& error) {

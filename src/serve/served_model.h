@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/sampling_defaults.h"
 #include "coordinator/batch_generator.h"
+#include "obs/metrics.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -22,6 +23,7 @@ struct ModelFacts {
   std::uint64_t vocabulary_size = 0;
   SamplingDefaults sampling;
   std::set<std::int64_t> end_tokens;
+  std::uint32_t kv_blocks = 0;
 };
 
 struct ChatFormat {
@@ -40,6 +42,7 @@ class ServedModel {
     const text::Tokenizer* tokenizer =
         nullptr;  ///< null: only token ids go in, and no text comes out
     std::optional<ChatFormat> chat;
+    obs::ModelMetrics* metrics = nullptr;  ///< null: nothing is counted
     std::shared_ptr<void> owner =
         {};  ///< keeps the generator and the tokenizer alive; see ModelReaper
   };
@@ -53,7 +56,9 @@ class ServedModel {
   Result<sched::RequestId> submit(coordinator::GenerationRequest request,
                                   std::shared_ptr<coordinator::AnswerListener> listener);
   void cancel(sched::RequestId request) { parts_.generator->cancel(request); }
-  coordinator::BatchStats stats() { return parts_.generator->stats(); }
+  obs::ModelMetrics* metrics() const { return parts_.metrics; }
+  /// What is measured by looking: requests, KV, the stages' use since the last look.
+  void look();
 
   /// Told by whoever meets it: a chain that has failed answers nothing more.
   void note_failure(const Error& error);

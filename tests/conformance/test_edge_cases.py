@@ -202,6 +202,20 @@ class Requests(unittest.TestCase):
         response = self.service.request("GET", "/v1/models", **{"X-Request-Id": "abc-123"})
         self.assertEqual(response.headers["x-request-id"], "abc-123")
 
+    def test_metrics(self):
+        def value(name):
+            lines = self.service.get("/metrics").body.decode().splitlines()
+            found = [line for line in lines if line.startswith(name)]
+            self.assertEqual(len(found), 1, name)
+            return float(found[0].rpartition(" ")[2])
+
+        tokens = f'paceline_generation_tokens_total{{model="{serving.kModel}"}}'
+        before = value(tokens)
+        self.service.post(kChat, chat(max_tokens=5, ignore_eos=True))
+        self.assertEqual(value(tokens) - before, 5)
+        self.assertGreater(value('paceline_stage_compute_seconds_count'
+                                 f'{{model="{serving.kModel}",phase="decode",stage="0"}}'), 0)
+
     def test_version_and_health(self):
         self.assertIn("version", self.service.get("/version").json())
         self.assertEqual(self.service.get("/health").status, 200)
