@@ -34,12 +34,15 @@ ALLOWED = {
                     "sampling", "wire", "net"},
     "http": {"base", "system"},
     "obs": {"base"},
+    "api": {"base", "sampling"},
+    "serve": {"base", "system", "text", "shard", "sched", "sampling", "wire", "coordinator", "http",
+              "obs", "api"},
     "cli": {"base", "system", "model", "text", "shard", "plan", "load", "kv", "spec", "sched",
             "sampling", "wire", "net", "cut", "compiler", "engine", "draft", "worker",
-            "coordinator"},
+            "coordinator", "http", "obs", "api", "serve"},
     "apps": {"cli"},
 }
-PURE = {"base", "plan", "load", "kv", "spec", "sched", "sampling", "wire"}
+PURE = {"base", "plan", "load", "kv", "spec", "sched", "sampling", "wire", "api"}
 IMPURE_HEADERS = re.compile(
     r"^(thread|mutex|condition_variable|future|fstream|iostream|filesystem|sys/.*|unistd\.h|"
     r"fcntl\.h|netinet/.*|arpa/.*|time\.h|ctime|random)$")

@@ -64,6 +64,10 @@ int32_t paceline_tokenizer_decode(const PacelineTokenizer* tokenizer, const uint
                                   size_t id_count, bool skip_special_tokens, PacelineText* text,
                                   PacelineText* error);
 
+/* The bytes that a token stands for, which need not be UTF-8; none for an id without a token. */
+int32_t paceline_tokenizer_token_bytes(const PacelineTokenizer* tokenizer, uint32_t id,
+                                       PacelineText* bytes, PacelineText* error);
+
 /* The highest id plus one; 0 for an empty vocabulary. */
 uint64_t paceline_tokenizer_vocabulary_size(const PacelineTokenizer* tokenizer);
 

@@ -26,7 +26,13 @@ pub struct Ids {
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        let boxed = text.into_bytes().into_boxed_slice();
+        text.into_bytes().into()
+    }
+}
+
+impl From<Vec<u8>> for Text {
+    fn from(bytes: Vec<u8>) -> Self {
+        let boxed = bytes.into_boxed_slice();
         let size = boxed.len();
         Text { data: Box::into_raw(boxed).cast(), size }
     }

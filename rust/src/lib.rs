@@ -8,6 +8,7 @@ mod bounded;
 mod chat_template;
 mod growth;
 mod python_json;
+mod token_bytes;
 mod tokenizer;
 
 #[global_allocator]

@@ -6,6 +6,7 @@ use tokenizers::tokenizer::Tokenizer as Inner;
 
 use crate::border::{Ids, Text, borrow, borrow_text, guard};
 use crate::growth;
+use crate::token_bytes::TokenBytes;
 
 /// Longest token that is taken; the longest known has 512 bytes.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
@@ -14,6 +15,7 @@ pub struct Tokenizer {
     inner: Inner,
     vocabulary_size: u64,
     special_ids: Vec<u32>,
+    bytes: TokenBytes,
 }
 
 impl Tokenizer {
@@ -39,7 +41,8 @@ impl Tokenizer {
             .collect();
         special_ids.sort_unstable();
         let vocabulary_size = highest.map_or(0, |id| u64::from(id) + 1);
-        Ok(Tokenizer { inner, vocabulary_size, special_ids })
+        let bytes = TokenBytes::new(&inner);
+        Ok(Tokenizer { inner, vocabulary_size, special_ids, bytes })
     }
 }
 
@@ -112,6 +115,23 @@ pub unsafe extern "C" fn paceline_tokenizer_decode(
                 .decode(borrow(ids, id_count), skip_special_tokens)
                 .map_err(|error| error.to_string())?;
             text.write(decoded.into());
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// `tokenizer` is valid, `bytes` and `error` are writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn paceline_tokenizer_token_bytes(
+    tokenizer: *const Tokenizer,
+    id: u32,
+    bytes: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    unsafe {
+        guard(error, || {
+            bytes.write((*tokenizer).bytes.of(&(*tokenizer).inner, id).into());
             Ok(())
         })
     }

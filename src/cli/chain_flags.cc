@@ -16,8 +16,7 @@ namespace paceline::cli {
 namespace {
 
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
-/// Answers; a program that asks for itself sees to it that they are not too many.
-constexpr std::uint32_t kMostWaiting = 65536;
+constexpr std::uint32_t kMostChoices = 65536;
 
 std::vector<std::string> split_at_commas(const std::string& text) {
   std::vector<std::string> parts;
@@ -64,8 +63,8 @@ coordinator::BatchOptions batch_options(const ChainFlags& flags,
   options.scheduler.kv_blocks = plan.kv_blocks;
   options.scheduler.block_tokens = plan.logical_block_tokens;
   options.scheduler.max_running = flags.max_running;
-  options.scheduler.max_waiting = kMostWaiting;
-  options.scheduler.max_choices = kMostWaiting;
+  options.scheduler.max_waiting = flags.max_waiting;
+  options.scheduler.max_choices = kMostChoices;
   options.scheduler.steps_ahead = flags.drafts_ahead;
   options.scheduler.max_drafts = flags.drafts;
   if (flags.step_tokens > 0) {
@@ -80,8 +79,8 @@ coordinator::BatchOptions batch_options(const ChainFlags& flags,
 
 }  // namespace
 
-void ChainFlags::add_to(CLI::App& command) {
-  command.add_option("--package,-p", package, "The package directory (see paceline compile)")
+void ChainFlags::add_to(CLI::App& command, const std::string& package_names) {
+  command.add_option(package_names, package, "The package directory (see paceline compile)")
       ->required();
   auto* stages_option =
       command.add_option("--stages", stages, "Start this many worker processes here")
@@ -163,13 +162,14 @@ void ChainFlags::add_speculation_to(CLI::App& command) {
       ->capture_default_str();
 }
 
-Result<std::unique_ptr<ChainSession>> ChainSession::open(const ChainFlags& flags) {
+Result<std::unique_ptr<ChainSession>> ChainSession::open(const ChainFlags& flags,
+                                                         StageTimeListener on_stage_time) {
   std::unique_ptr<ChainSession> session(new ChainSession());
-  PACELINE_RETURN_IF_ERROR(session->start(flags));
+  PACELINE_RETURN_IF_ERROR(session->start(flags, std::move(on_stage_time)));
   return session;
 }
 
-Status ChainSession::start(const ChainFlags& flags) {
+Status ChainSession::start(const ChainFlags& flags, StageTimeListener on_stage_time) {
   const TimePoint begin = clock_.now();
   package_ = flags.package;
   PACELINE_ASSIGN_OR_RETURN(manifest_, shard::read_manifest(package_));
@@ -189,6 +189,7 @@ Status ChainSession::start(const ChainFlags& flags) {
   coordinator::BatchOptions options = batch_options(flags, plan);
   options.vocabulary_size = manifest_.vocabulary_size;
   options.draft_model = drafter_.get();
+  options.on_stage_time = std::move(on_stage_time);
   PACELINE_ASSIGN_OR_RETURN(options.end_tokens, read_end_tokens(package_));
   const std::size_t stages = plan.route.size();
   PACELINE_ASSIGN_OR_RETURN(chain_,

@@ -42,8 +42,12 @@ struct ChainFlags {
   std::uint32_t drafts = 16;
   std::string draft;  ///< a package
   std::uint32_t draft_threads = 1;
+  /// Answers that were not begun. Not a flag of all: who asks for itself sees to it that they are
+  /// not too many.
+  std::uint32_t max_waiting = 65536;
 
-  void add_to(CLI::App& command);
+  /// `package_names`: how CLI11 is to know the package, which serve takes without a flag, too.
+  void add_to(CLI::App& command, const std::string& package_names = "--package,-p");
 
  private:
   void add_speculation_to(CLI::App& command);
@@ -52,8 +56,11 @@ struct ChainFlags {
 /// A running chain with all it stands on. Destroyed in reverse: chain, transport, workers.
 class ChainSession {
  public:
+  using StageTimeListener = decltype(coordinator::BatchOptions::on_stage_time);
   /// Opens the package, starts or dials workers, and waits until a token went through the chain.
-  static Result<std::unique_ptr<ChainSession>> open(const ChainFlags& flags);
+  /// `on_stage_time` as in BatchOptions.
+  static Result<std::unique_ptr<ChainSession>> open(const ChainFlags& flags,
+                                                    StageTimeListener on_stage_time = {});
 
   const shard::Manifest& manifest() const { return manifest_; }
   const std::filesystem::path& package() const { return package_; }
@@ -70,7 +77,7 @@ class ChainSession {
 
  private:
   ChainSession() : transport_(thread_) {}
-  Status start(const ChainFlags& flags);
+  Status start(const ChainFlags& flags, StageTimeListener on_stage_time);
   /// Local ones as far as they are needed; what the chain is to be made of.
   Result<coordinator::ChainSettings> start_workers(const ChainFlags& flags);
   Status check_text_files() const;

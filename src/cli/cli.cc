@@ -48,6 +48,7 @@ int run(int argc, char** argv) {
   add_precompile_command(app, done);
   add_generate_command(app, done);
   add_chat_command(app, done);
+  add_serve_command(app, done);
   add_bench_command(app, done);
   add_worker_command(app, done);
   add_doctor_command(app, done);

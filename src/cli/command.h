@@ -16,6 +16,7 @@ void add_generate_command(CLI::App& app, Status& done);
 void add_inspect_command(CLI::App& app, Status& done);
 void add_precompile_command(CLI::App& app, Status& done);
 void add_relay_command(CLI::App& app, Status& done);
+void add_serve_command(CLI::App& app, Status& done);
 void add_shard_command(CLI::App& app, Status& done);
 void add_verify_command(CLI::App& app, Status& done);
 void add_worker_command(CLI::App& app, Status& done);

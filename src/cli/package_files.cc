@@ -108,7 +108,7 @@ Result<ChatFormat> load_chat_format(const fs::path& package) {
   auto parsed = text::ChatTemplate::parse(*source);
   if (!parsed) return fail(parsed.error().with_context(origin));
   return ChatFormat{*std::move(parsed), token_text(config, "bos_token"),
-                    token_text(config, "eos_token")};
+                    token_text(config, "eos_token"), *std::move(source)};
 }
 
 }  // namespace paceline::cli

@@ -27,6 +27,7 @@ struct ChatFormat {
   text::ChatTemplate chat_template;
   std::string bos_token;
   std::string eos_token;
+  std::string source;  ///< of the template
 };
 
 /// chat_template.jinja, or chat_template in tokenizer_config.json.

@@ -5,17 +5,19 @@
 namespace paceline::coordinator {
 
 Result<AnswerText> AnswerText::create(const text::Tokenizer* tokenizer,
-                                      const std::vector<std::string>& stop) {
+                                      const std::vector<std::string>& stop,
+                                      bool skip_special_tokens) {
   if (tokenizer == nullptr && !stop.empty()) {
     return fail(ErrorCode::kInvalidArgument, "stop strings need a tokenizer");
   }
   PACELINE_ASSIGN_OR_RETURN(auto matcher, text::StopMatcher::create(stop));
-  return AnswerText(tokenizer, std::move(matcher));
+  return AnswerText(tokenizer, std::move(matcher), skip_special_tokens);
 }
 
-AnswerText::AnswerText(const text::Tokenizer* tokenizer, text::StopMatcher matcher)
+AnswerText::AnswerText(const text::Tokenizer* tokenizer, text::StopMatcher matcher,
+                       bool skip_special_tokens)
     : matcher_(std::move(matcher)) {
-  if (tokenizer != nullptr) decoder_.emplace(*tokenizer, true);
+  if (tokenizer != nullptr) decoder_.emplace(*tokenizer, skip_special_tokens);
 }
 
 Result<AnswerText::Piece> AnswerText::push(std::int64_t token) {

@@ -25,14 +25,15 @@ class AnswerText {
   /// Without a tokenizer (nullptr) the text stays empty; stop strings need one. kInvalidArgument
   /// where the stop strings are not valid.
   static Result<AnswerText> create(const text::Tokenizer* tokenizer,
-                                   const std::vector<std::string>& stop);
+                                   const std::vector<std::string>& stop,
+                                   bool skip_special_tokens = true);
 
   Result<Piece> push(std::int64_t token);
   /// What was held back. Not after a stop string.
   Result<std::string> finish();
 
  private:
-  AnswerText(const text::Tokenizer* tokenizer, text::StopMatcher matcher);
+  AnswerText(const text::Tokenizer* tokenizer, text::StopMatcher matcher, bool skip_special_tokens);
 
   std::optional<text::StreamDecoder> decoder_;
   text::StopMatcher matcher_;

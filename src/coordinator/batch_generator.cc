@@ -205,7 +205,7 @@ Status BatchGenerator::take_result(std::unique_lock<std::mutex>& lock, Calls& ca
 
 Status BatchGenerator::send_steps() {
   while (auto plan = scheduler_.plan(clock_.now())) {
-    note_reuse(*plan);
+    note_begin(*plan);
     wire::Step step =
         translate(*plan, numbers_, [this](const auto& opened) { return spec_of(opened); });
     PACELINE_ASSIGN_OR_RETURN(const StepId sent, runner_.submit(std::move(step)));
@@ -250,13 +250,13 @@ wire::SequenceSpec BatchGenerator::spec_of(const sched::OpenedSequence& opened) 
 }
 
 /// What an opened sequence finds in the cache is told to who asked.
-void BatchGenerator::note_reuse(const sched::StepPlan& plan) {
+void BatchGenerator::note_begin(const sched::StepPlan& plan) {
   for (const sched::OpenedSequence& opened : plan.opened) {
     const auto request = requests_.find(opened.key.request);
     if (request == requests_.end()) continue;
     for (const sched::PlannedRows& rows : plan.sequences) {
       if (rows.sequence != opened.sequence) continue;
-      request->second.note_reuse(opened.key.choice, rows.past_tokens);
+      request->second.note_begin(opened.key.choice, rows.past_tokens, clock_.now());
     }
   }
 }
@@ -290,6 +290,10 @@ void BatchGenerator::learn(const SentStep& step, const wire::StepResult& result)
   for (const wire::StageTime& time : result.stage_times) {
     if (time.stage.value() >= stages_) continue;
     pipeline_.observe_stage(time.stage.value(), step.rows, static_cast<double>(time.compute_us));
+    if (options_.on_stage_time) {
+      options_.on_stage_time(time.stage, step.rows > step.decode_rows,
+                             std::chrono::microseconds(time.compute_us));
+    }
     stages_us += static_cast<double>(time.compute_us + time.queue_us);
   }
   if (step.rows > 0) {

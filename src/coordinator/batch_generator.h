@@ -46,6 +46,9 @@ struct BatchOptions {
   Speculation speculation = Speculation::kAuto;
   spec::DraftModel* draft_model = nullptr;  ///< must outlive the generator
   Duration step_timeout = std::chrono::minutes(10);
+  /// What a stage computed a step; `has_prompt`: rows of prompts were in it. With the generator's
+  /// lock held: must not block, nor ask the generator.
+  std::function<void(StageId stage, bool has_prompt, Duration compute)> on_stage_time;
 };
 
 struct BatchStats {
@@ -102,7 +105,7 @@ class BatchGenerator {
   Status send_steps();
   wire::SequenceSpec spec_of(const sched::OpenedSequence& opened) const;
   SentStep record(const sched::StepPlan& plan, StepId sent) const;
-  void note_reuse(const sched::StepPlan& plan);
+  void note_begin(const sched::StepPlan& plan);
   Result<std::vector<sched::Progress>> commit(const wire::StepResult& result);
   void take_scores(const SentStep& step, const wire::StepResult& result);
   Status give(const sched::Progress& progress, std::span<const wire::Sample> samples, Calls& calls);

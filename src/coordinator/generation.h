@@ -19,6 +19,7 @@ struct GenerationRequest {
   std::uint32_t choices = 1;      ///< answers; sampling.choice is the first one's number
   std::vector<std::string> stop;  ///< stop strings; none of them is shown
   bool ignore_eos = false;
+  bool shows_special_tokens = false;  ///< in the text, as the vocabulary spells them
   bool want_logits_digests = false;
   bool want_prompt_logprobs = false;  ///< the prompt is computed whole, nothing is used again
   std::int32_t priority = 0;          ///< higher goes first, as far as that starves nobody
@@ -43,6 +44,7 @@ struct Generation {
   FinishReason finish_reason = FinishReason::kLength;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t reused_tokens = 0;    ///< of the prompt, found in the KV cache
+  Duration queue_time = {};           ///< from its submission until its first rows were planned
   Duration time_to_first_token = {};  ///< since it was submitted
   Duration decode_time = {};          ///< from the first token to the last
 

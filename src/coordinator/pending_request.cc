@@ -32,7 +32,8 @@ Result<PendingRequest> PendingRequest::create(GenerationRequest asked,
                                               const text::Tokenizer* tokenizer, TimePoint arrival) {
   PendingRequest request(std::move(asked), std::move(listener), arrival);
   for (std::uint32_t choice = 0; choice < request.asked_.choices; ++choice) {
-    PACELINE_ASSIGN_OR_RETURN(auto text, AnswerText::create(tokenizer, request.asked_.stop));
+    PACELINE_ASSIGN_OR_RETURN(auto text, AnswerText::create(tokenizer, request.asked_.stop,
+                                                            !request.asked_.shows_special_tokens));
     Answer answer{std::move(text), {}, {}};
     answer.generation.prompt_tokens = static_cast<std::uint32_t>(request.asked_.prompt.size());
     request.answers_.emplace(choice, std::move(answer));
@@ -66,12 +67,14 @@ Result<PendingRequest::Piece> PendingRequest::add(std::uint32_t choice,
   return piece;
 }
 
-void PendingRequest::note_reuse(std::uint32_t choice, std::uint32_t tokens) {
+void PendingRequest::note_begin(std::uint32_t choice, std::uint32_t reused, TimePoint now) {
   const auto answer = answers_.find(choice);
   if (answer == answers_.end()) return;
   Generation& generation = answer->second.generation;
   // Afterwards it was preempted, and is computed again.
-  if (generation.tokens.empty()) generation.reused_tokens = tokens;
+  if (!generation.tokens.empty()) return;
+  generation.reused_tokens = reused;
+  generation.queue_time = now - arrival_;
 }
 
 void PendingRequest::add_score(std::size_t position, const wire::Sample& sample) {

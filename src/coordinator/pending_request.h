@@ -54,8 +54,8 @@ class PendingRequest {
   /// New tokens of an open answer. `ends`: the last one is an end token, which has no text.
   Result<Piece> add(std::uint32_t choice, std::span<const wire::Sample> samples, bool ends,
                     TimePoint now);
-  /// Begun in the KV cache's `tokens` tokens; counts until it has tokens of its own.
-  void note_reuse(std::uint32_t choice, std::uint32_t tokens);
+  /// Begun, in the KV cache's `reused` tokens; counts until it has tokens of its own.
+  void note_begin(std::uint32_t choice, std::uint32_t reused, TimePoint now);
   /// What a row told of the prompt's token at `position`.
   void add_score(std::size_t position, const wire::Sample& sample);
 

@@ -38,18 +38,27 @@ TEST_F(PendingRequestTest, AnAnswerGrowsAndIsTimed) {
   GenerationRequest asked;
   asked.prompt = {1, 2, 3};
   PendingRequest request = make(asked);
-  request.note_reuse(0, 2);
+  request.note_begin(0, 2, at(120));
   EXPECT_EQ(request.add(0, samples("Hi "), false, at(150))->text, "Hi ");
   EXPECT_EQ(request.add(0, samples("you"), false, at(350))->text, "you");
-  request.note_reuse(0, 3);  // preempted, begun again
+  request.note_begin(0, 3, at(400));  // preempted, begun again
   const auto finished = request.finish(0, FinishReason::kLength);
   EXPECT_EQ(finished.generation.text, "Hi you");
   EXPECT_EQ(finished.generation.prompt_tokens, 3U);
   EXPECT_EQ(finished.generation.reused_tokens, 2U);
+  EXPECT_EQ(finished.generation.queue_time, milliseconds(20));
   EXPECT_EQ(finished.generation.time_to_first_token, milliseconds(50));
   EXPECT_EQ(finished.generation.decode_time, milliseconds(200));
   EXPECT_TRUE(finished.generation.logprobs.empty()) << "not asked for";
   EXPECT_TRUE(request.is_over());
+}
+
+TEST_F(PendingRequestTest, SpecialTokensAreShownWhereAskedFor) {
+  GenerationRequest asked;
+  const auto all = samples("<|im_start|>a");
+  EXPECT_EQ(make(asked).add(0, all, false, at(1))->text, "a");
+  asked.shows_special_tokens = true;
+  EXPECT_EQ(make(asked).add(0, all, false, at(1))->text, "<|im_start|>a");
 }
 
 TEST_F(PendingRequestTest, NothingAfterAStopStringCounts) {

@@ -12,12 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Everything but the caller's extra variables, which the crate reads itself.
-Json variables_from(std::span<const ChatMessage> messages, const ChatTemplateOptions& options) {
-  Json list = Json::array();
-  for (const ChatMessage& message : messages) {
-    list.push_back(Json{{"role", message.role}, {"content", message.content}});
-  }
-  return Json{{"messages", std::move(list)},
+Json variables_from(const Json& messages, const ChatTemplateOptions& options) {
+  return Json{{"messages", messages},
               {"add_generation_prompt", options.add_generation_prompt},
               {"bos_token", options.bos_token},
               {"eos_token", options.eos_token}};
@@ -40,6 +36,15 @@ Result<ChatTemplate> ChatTemplate::parse(const std::string& source) {
 
 Result<std::string> ChatTemplate::render(std::span<const ChatMessage> messages,
                                          const ChatTemplateOptions& options) const {
+  Json list = Json::array();
+  for (const ChatMessage& message : messages) {
+    list.push_back(Json{{"role", message.role}, {"content", message.content}});
+  }
+  return render_messages(list, options);
+}
+
+Result<std::string> ChatTemplate::render_messages(const Json& messages,
+                                                  const ChatTemplateOptions& options) const {
   const std::string json =
       variables_from(messages, options)
           .dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 
@@ -35,6 +36,10 @@ class ChatTemplate {
   /// end within bounds of steps and output. Bytes that are no UTF-8 become U+FFFD.
   Result<std::string> render(std::span<const ChatMessage> messages,
                              const ChatTemplateOptions& options) const;
+  /// The same with messages as an API has them: an array of objects, with tool calls, names and
+  /// whatever else a template looks at.
+  Result<std::string> render_messages(const nlohmann::ordered_json& messages,
+                                      const ChatTemplateOptions& options) const;
 
  private:
   struct Free {

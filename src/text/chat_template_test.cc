@@ -45,6 +45,22 @@ TEST(ChatTemplateTest, TurnsOfAChat) {
   EXPECT_EQ(rendered(source, messages, {.add_generation_prompt = false}), turns);
 }
 
+TEST(ChatTemplateTest, MessagesAsJsonHaveAllThatATemplateAsksFor) {
+  const auto messages = nlohmann::ordered_json::parse(
+      R"([{"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function",
+           "function": {"name": "f", "arguments": {"z": 1, "a": "é"}}}]},
+          {"role": "tool", "name": "f", "content": "42"}])");
+  const std::string source =
+      "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.name }}"
+      "{{ c.function.arguments | tojson }}{% endfor %}{{ m.name }}{{ m.content }}{% endfor %}"
+      "{{ tools | length }}{{ enable_thinking }}";
+  const ChatTemplateOptions options = {.extra_variables_json =
+                                           R"({"tools": [{}], "enable_thinking": false})"};
+  const auto text = ChatTemplate::parse(source).value().render_messages(messages, options);
+  ASSERT_TRUE(text.has_value()) << text.error().message();
+  EXPECT_EQ(*text, R"(f{"z": 1, "a": "é"}f421False)");
+}
+
 TEST(ChatTemplateTest, RendersWhatPythonsJinjaRenders) {
   std::size_t errors = 0;
   const nlohmann::ordered_json cases = golden_file("chat_golden.json");

@@ -6,8 +6,8 @@
 #include <optional>
 #include <tuple>
 
+#include "base/utf8.h"
 #include "model/foreign_text.h"
-#include "text/utf8.h"
 
 namespace paceline::text {
 namespace {

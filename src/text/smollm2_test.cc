@@ -7,12 +7,12 @@
 #include <random>
 #include <string>
 
+#include "base/utf8.h"
 #include "model/gguf.h"
 #include "text/chat_template.h"
 #include "text/stop_matcher.h"
 #include "text/stream_decoder.h"
 #include "text/test_vocabulary.h"
-#include "text/utf8.h"
 
 namespace paceline::text {
 namespace {

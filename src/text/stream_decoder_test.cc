@@ -6,8 +6,8 @@
 #include <random>
 #include <string>
 
+#include "base/utf8.h"
 #include "text/test_vocabulary.h"
-#include "text/utf8.h"
 
 namespace paceline::text {
 namespace {

@@ -66,6 +66,15 @@ Result<std::string> Tokenizer::decode(std::span<const std::int64_t> ids,
   return std::string(text.view());
 }
 
+std::string Tokenizer::token_bytes(std::int64_t id) const {
+  if (id < 0 || id > std::numeric_limits<std::uint32_t>::max()) return {};
+  OwnedText error;
+  OwnedText bytes;
+  (void)paceline_tokenizer_token_bytes(handle_.get(), static_cast<std::uint32_t>(id),
+                                       bytes.receive(), error.receive());
+  return std::string(bytes.view());
+}
+
 std::int64_t Tokenizer::vocabulary_size() const {
   return static_cast<std::int64_t>(paceline_tokenizer_vocabulary_size(handle_.get()));
 }

@@ -39,6 +39,10 @@ class Tokenizer {
   /// (models pad their vocabulary); others are kOutOfRange.
   Result<std::string> decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const;
 
+  /// The bytes that a token stands for by itself: not always UTF-8, as a character may be split
+  /// over tokens. Nothing for an id without a token.
+  std::string token_bytes(std::int64_t id) const;
+
   /// The highest id plus one.
   std::int64_t vocabulary_size() const;
 

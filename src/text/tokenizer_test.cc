@@ -40,6 +40,21 @@ TEST(TokenizerTest, SpecialTokensAreParsedAndSkipped) {
   EXPECT_FALSE(tokenizer.is_special(*tokenizer.token_id("<tool>")));
 }
 
+TEST(TokenizerTest, BytesOfTokensAddUpToTheText) {
+  const std::string text = "The riders, 你好 \xF0\x9F\x98\x80\n";
+  for (const char* name : {"bpe", "sentencepiece"}) {
+    const Tokenizer tokenizer = test_tokenizer(name);
+    std::string bytes;
+    const Ids ids = tokenizer.encode(text, false).value();
+    for (const std::int64_t id : ids) bytes += tokenizer.token_bytes(id);
+    // SentencePiece puts a space before the text.
+    EXPECT_EQ(bytes, (name == std::string("bpe") ? "" : " ") + text) << name;
+    EXPECT_EQ(tokenizer.token_bytes(tokenizer.vocabulary_size()), "");
+    EXPECT_EQ(tokenizer.token_bytes(-1), "");
+  }
+  EXPECT_EQ(test_tokenizer("bpe").token_bytes(1), "<|im_start|>");
+}
+
 TEST(TokenizerTest, VocabularySizeAndTokenIds) {
   const model::Vocabulary vocabulary = test_vocabulary("bpe");
   const Tokenizer tokenizer = tokenizer_of(vocabulary);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "base/utf8.h"
 #include "text/tokenizer_json.h"
-#include "text/utf8.h"
 
 namespace paceline::text {
 namespace {

@@ -1,8 +1,8 @@
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <cstdint>
 
-namespace paceline::text {
+namespace paceline {
 namespace {
 
 struct Lead {
@@ -50,4 +50,4 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-}  // namespace paceline::text
+}  // namespace paceline

@@ -1,8 +1,8 @@
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 
-namespace paceline::text {
+namespace paceline {
 namespace {
 
 TEST(Utf8Test, CharactersOfEachLength) {
@@ -33,4 +33,4 @@ TEST(Utf8Test, IllFormedBytes) {
 }
 
 }  // namespace
-}  // namespace paceline::text
+}  // namespace paceline

@@ -1,0 +1,62 @@
+#include "api/api_error.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+namespace paceline::api {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(ApiErrorTest, EachCodeHasAStatusThatClientsActOn) {
+  const auto status = [](ErrorCode code) { return from_error(Error(code, "x")).status; };
+  EXPECT_EQ(status(ErrorCode::kInvalidArgument), 400);
+  EXPECT_EQ(status(ErrorCode::kOutOfRange), 400);
+  EXPECT_EQ(status(ErrorCode::kNotFound), 404);
+  EXPECT_EQ(status(ErrorCode::kPermissionDenied), 403);
+  EXPECT_EQ(status(ErrorCode::kResourceExhausted), 429);
+  EXPECT_EQ(status(ErrorCode::kUnavailable), 503);
+  EXPECT_EQ(status(ErrorCode::kDeadlineExceeded), 504);
+  EXPECT_EQ(status(ErrorCode::kInternal), 500);
+  for (int number = 0; number < 15; ++number) {
+    const ErrorCode code = error_code_from_number(static_cast<std::uint32_t>(number));
+    const ApiError error = from_error(Error(code, "x"));
+    EXPECT_GE(error.status, 400) << to_string(code);
+    EXPECT_FALSE(error.type.empty()) << to_string(code);
+    EXPECT_EQ(error.status == 429 || error.status == 503, error.retry_after_s > 0)
+        << to_string(code);
+  }
+}
+
+TEST(ApiErrorTest, WhatTheServerIsToBlameForIsToldWithoutNames) {
+  const Error error(ErrorCode::kUnavailable, "worker 10.1.2.3:7400: is gone");
+  EXPECT_THAT(from_error(error).message, Not(HasSubstr("10.1.2.3")));
+  EXPECT_THAT(from_error(error).message, HasSubstr("unavailable"));
+  const Error users(ErrorCode::kInvalidArgument, "the prompt has token 7");
+  EXPECT_EQ(from_error(users).message, "the prompt has token 7");
+}
+
+TEST(ApiErrorTest, TheBodyHasTheFourFieldsWithNullForNone) {
+  EXPECT_EQ(to_json(invalid_field("n", "expected 1")).dump(),
+            R"({"error":{"message":"n: expected 1","type":"invalid_request_error","param":"n",)"
+            R"("code":"invalid_value"}})");
+  const auto json = to_json(from_error(Error(ErrorCode::kInvalidArgument, "x")));
+  EXPECT_TRUE(json["error"]["param"].is_null());
+  EXPECT_TRUE(json["error"]["code"].is_null());
+}
+
+TEST(ApiErrorTest, NamedErrors) {
+  EXPECT_EQ(unknown_model("x").status, 404);
+  EXPECT_EQ(unknown_model("x").code, "model_not_found");
+  EXPECT_LT(unknown_model(std::string(100000, 'x')).message.size(), 400U);
+  EXPECT_EQ(context_exceeded(5000, 0, 4096).code, "context_length_exceeded");
+  EXPECT_THAT(context_exceeded(4000, 100, 4096).message, HasSubstr("max_tokens 100"));
+  EXPECT_EQ(still_loading("x").status, 503);
+  EXPECT_GT(still_loading("x").retry_after_s, 0);
+  EXPECT_EQ(unsupported_field("audio", "is not offered").code, "unsupported_parameter");
+}
+
+}  // namespace
+}  // namespace paceline::api

@@ -1,0 +1,64 @@
+// What is done for each route of the API.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "api/chat_request.h"
+#include "api/completion_request.h"
+#include "base/clock.h"
+#include "http/exchange.h"
+#include "obs/metrics.h"
+#include "serve/model_registry.h"
+#include "serve/ping_timer.h"
+
+namespace paceline::serve {
+
+struct HandlerOptions {
+  Duration ping_interval = std::chrono::seconds(15);
+  obs::Metrics* metrics = nullptr;  ///< null: nothing is counted
+};
+
+/// Thread-safe. The registry and the clock must outlive it, and it the server that calls it.
+class Handlers {
+ public:
+  using Exchange = std::shared_ptr<http::Exchange>;
+
+  Handlers(ModelRegistry& registry, const Clock& clock, const HandlerOptions& options);
+
+  struct Route {
+    std::string method;
+    std::string pattern;  ///< as http/router.h has them
+    http::Handler handler;
+    bool needs_key = true;
+  };
+  /// All of them but /metrics, which has more to look at than is here.
+  std::vector<Route> routes();
+
+  void list_models(http::Exchange& exchange);
+  void show_model(http::Exchange& exchange);
+  void chat(const Exchange& exchange);
+  void complete(const Exchange& exchange);
+  void tokenize(http::Exchange& exchange);
+  void detokenize(http::Exchange& exchange);
+  void health(http::Exchange& exchange);
+  void version(http::Exchange& exchange);
+  /// Needs HandlerOptions::metrics.
+  void show_metrics(http::Exchange& exchange);
+
+ private:
+  void run_chat(const Exchange& exchange, const api::ChatRequest& request,
+                const ModelRegistry::Found& found);
+  void run_completion(const Exchange& exchange, const api::CompletionRequest& request,
+                      const ModelRegistry::Found& found);
+  Reply::Parts parts_for(const Exchange& exchange, const ModelRegistry::Found& found,
+                         const api::GenerationFields& asked, const char* id_prefix) const;
+
+  ModelRegistry& registry_;
+  const Clock& clock_;
+  const HandlerOptions options_;
+  PingTimer pings_;
+};
+
+}  // namespace paceline::serve
