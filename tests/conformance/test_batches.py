@@ -112,6 +112,27 @@ class BatchTest(unittest.TestCase):
             self.client.batches.create(input_file_id="file-none", completion_window="24h",
                                        endpoint="/v1/completions")
 
+    def test_the_programs_own_commands(self):
+        directory = testing.temporary_directory()
+        source = directory / "commands.jsonl"
+        source.write_text("\n".join([request_line("a"), request_line("b"), "{"]))
+        url = ("--url", self.service.url + "/v1")
+        submitted = testing.run("batch", "submit", source, "--endpoint", "/v1/completions", "--json",
+                                *url).check().json()[0]
+        self.wait(submitted["id"], lambda b: b.status == "completed")
+        shown = testing.run("batch", "status", submitted["id"], *url).check()
+        self.assertEqual(shown.stdout.decode().strip(),
+                         f"{submitted['id']}: completed, 2 of 3 done, 1 failed")
+        output, errors = directory / "commands.out", directory / "commands.err"
+        testing.run("batch", "fetch", submitted["id"], "-o", output, "--errors", errors,
+                    *url).check()
+        self.assertEqual([json.loads(line)["custom_id"] for line in output.read_text().splitlines()],
+                         ["a", "b"])
+        self.assertEqual(len(errors.read_text().splitlines()), 1)
+        unknown = testing.run("batch", "status", "batch_none", *url)
+        self.assertEqual(unknown.code, 2)
+        self.assertIn("no such batch", unknown.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
