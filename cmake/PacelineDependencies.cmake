@@ -8,6 +8,7 @@ find_package(OpenSSL REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 find_package(GTest REQUIRED)
+find_package(SQLite3 3.38 REQUIRED)
 
 # Its own CMake package asks for what its HTTP server and its push client need; the core needs nothing.
 find_path(PACELINE_PROMETHEUS_INCLUDE prometheus/registry.h REQUIRED)

@@ -35,11 +35,12 @@ ALLOWED = {
     "http": {"base", "system"},
     "obs": {"base"},
     "api": {"base", "sampling"},
+    "batch": {"base", "system", "http", "api"},
     "serve": {"base", "system", "text", "shard", "sched", "sampling", "wire", "coordinator", "http",
               "obs", "api"},
     "cli": {"base", "system", "model", "text", "shard", "plan", "load", "kv", "spec", "sched",
             "sampling", "wire", "net", "cut", "compiler", "engine", "draft", "worker",
-            "coordinator", "http", "obs", "api", "serve"},
+            "coordinator", "http", "obs", "api", "batch", "serve"},
     "apps": {"cli"},
 }
 PURE = {"base", "plan", "load", "kv", "spec", "sched", "sampling", "wire", "api"}

@@ -50,17 +50,6 @@ std::string read_content(Fields& fields) {
   return {};
 }
 
-/// Clients give arguments as the JSON text that they got; templates want what it says.
-Json read_arguments(Fields& function) {
-  const Json* given = function.find("arguments");
-  if (given == nullptr || given->is_object()) return given == nullptr ? Json::object() : *given;
-  const auto text = function.text("arguments");
-  if (!text || text->empty()) return Json::object();
-  // Of the same depth bound as a body: its text was no part of the body's own nesting.
-  auto parsed = parse_body(*text);
-  return parsed ? *std::move(parsed) : Json(*text);
-}
-
 Json read_tool_call(Fields&& fields) {
   Json call = Json::object();
   if (auto id = fields.text("id", 256)) call["id"] = *std::move(id);
@@ -74,7 +63,7 @@ Json read_tool_call(Fields&& fields) {
   Fields inner = fields.inside(*function, "function.");
   inner.require("name");
   call["function"]["name"] = inner.text("name", 256).value_or("");
-  call["function"]["arguments"] = read_arguments(inner);
+  call["function"]["arguments"] = read_call_arguments(inner);
   return call;
 }
 
@@ -127,6 +116,17 @@ Json read_message(Fields&& fields) {
 }
 
 }  // namespace
+
+// Clients give arguments as the JSON text that they got; templates want what it says.
+Json read_call_arguments(Fields& function) {
+  const Json* given = function.find("arguments");
+  if (given == nullptr || given->is_object()) return given == nullptr ? Json::object() : *given;
+  const auto text = function.text("arguments");
+  if (!text || text->empty()) return Json::object();
+  // Of the same depth bound as a body: its text was no part of the body's own nesting.
+  auto parsed = parse_body(*text);
+  return parsed ? *std::move(parsed) : Json(*text);
+}
 
 Json read_messages(Fields& fields) {
   Json read = Json::array();

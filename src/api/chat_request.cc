@@ -8,13 +8,6 @@ namespace {
 constexpr std::size_t kMaxTools = 128;
 constexpr std::size_t kMaxFunctionName = 64;
 
-bool is_function_name(const std::string& name) {
-  constexpr std::string_view kAllowed =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-  return !name.empty() && name.size() <= kMaxFunctionName &&
-         name.find_first_not_of(kAllowed) == std::string::npos;
-}
-
 void read_tool(const Json& tool, Fields&& fields, Json& tools) {
   fields.require("type");
   if (fields.has("type") && *fields.find("type") != "function") {
@@ -113,6 +106,13 @@ void read_logprobs(Fields& fields, GenerationFields& read) {
 }
 
 }  // namespace
+
+bool is_function_name(std::string_view name) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  return !name.empty() && name.size() <= kMaxFunctionName &&
+         name.find_first_not_of(kAllowed) == std::string_view::npos;
+}
 
 ChatPrompt read_chat_prompt(Fields& fields) {
   ChatPrompt prompt;

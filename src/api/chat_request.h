@@ -35,6 +35,9 @@ struct ChatRequest {
 /// 400 with the field at fault, as every client's schema names it.
 Parsed<ChatRequest> parse_chat_request(std::string_view body);
 
+/// Letters, digits, underscores, dots and dashes, 64 at most.
+bool is_function_name(std::string_view name);
+
 /// Messages, tools and what belongs to the template; also of POST /tokenize.
 ChatPrompt read_chat_prompt(Fields& fields);
 

@@ -6,6 +6,9 @@
 
 #include "api/chat_request.h"
 #include "api/completion_request.h"
+#include "api/embedding_request.h"
+#include "api/response_request.h"
+#include "api/responses.h"
 #include "base/check.h"
 
 namespace {
@@ -40,6 +43,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     PACELINE_CHECK(!completion->prompts.empty() && completion->generation.max_tokens.has_value());
   } else {
     check_refusal(completion.error());
+  }
+  if (const auto response = parse_response_request(body)) {
+    check_generation(response->chat.generation);
+    PACELINE_CHECK(!response->chat.prompt.messages.empty());
+    (void)dump(response->shown);
+  } else {
+    check_refusal(response.error());
+  }
+  if (const auto embedding = parse_embedding_request(body); !embedding) {
+    check_refusal(embedding.error());
   }
   (void)parse_tokenize_request(body);
   (void)parse_detokenize_request(body);

@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string(kVersion));
   app.require_subcommand(1);
   Status done;
+  add_batch_command(app, done);
   add_compile_command(app, done);
   add_inspect_command(app, done);
   add_verify_command(app, done);

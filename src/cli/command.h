@@ -8,6 +8,7 @@
 namespace paceline::cli {
 
 /// Each adds its subcommand to `app`; when it is chosen, its callback stores the outcome in `done`.
+void add_batch_command(CLI::App& app, Status& done);
 void add_bench_command(CLI::App& app, Status& done);
 void add_chat_command(CLI::App& app, Status& done);
 void add_compile_command(CLI::App& app, Status& done);

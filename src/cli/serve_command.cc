@@ -3,11 +3,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/batch_service.h"
 #include "cli/chain_flags.h"
 #include "cli/command.h"
 #include "cli/environment.h"
@@ -36,6 +38,7 @@ struct ServeFlags {
   std::vector<std::string> cors_origins;
   std::uint32_t drain_seconds = 30;
   std::uint64_t max_body_bytes = 32ULL << 20;
+  std::string state_directory;
   std::string log_format = "text";
   std::string log_level = "info";
 };
@@ -91,7 +94,8 @@ Result<http::ServerOptions> server_options(const ServeFlags& flags, obs::Metrics
 }
 
 Result<std::unique_ptr<http::Server>> start_server(const ServeFlags& flags,
-                                                   serve::Handlers& handlers, Observed& observed) {
+                                                   serve::Handlers& handlers, BatchService* batches,
+                                                   Observed& observed) {
   PACELINE_ASSIGN_OR_RETURN(auto options, server_options(flags, observed.metrics));
   http::Router router;
   router.add("GET", "/metrics", [&handlers, &observed](const serve::Handlers::Exchange& exchange) {
@@ -105,6 +109,9 @@ Result<std::unique_ptr<http::Server>> start_server(const ServeFlags& flags,
     http::RoutePolicy policy;
     policy.needs_key = route.needs_key;
     router.add(route.method, route.pattern, std::move(route.handler), policy);
+  }
+  if (batches != nullptr) {
+    for (auto& route : batches->routes()) router.add(std::move(route));
   }
   PACELINE_ASSIGN_OR_RETURN(auto server,
                             http::Server::start(std::move(options), std::move(router)));
@@ -157,6 +164,18 @@ void show_how_to_ask(const ServeFlags& flags, const std::string& url, const std:
   std::fflush(stdout);
 }
 
+/// Lines of batches are answered as requests by HTTP are.
+batch::Executor executor_of(serve::Handlers& handlers) {
+  std::map<std::string, http::Handler> by_path;
+  for (auto& route : handlers.routes()) {
+    if (route.method == "POST") by_path[route.pattern] = std::move(route.handler);
+  }
+  return [by_path](const std::string& endpoint, const serve::Handlers::Exchange& exchange) {
+    const auto found = by_path.find(endpoint);
+    if (found != by_path.end()) found->second(exchange);
+  };
+}
+
 Status serve(const ServeFlags& flags) {
   interrupt_flag();
   PACELINE_ASSIGN_OR_RETURN(const auto log_format, obs::parse_log_format(flags.log_format));
@@ -171,7 +190,9 @@ Status serve(const ServeFlags& flags) {
   serve::HandlerOptions options;
   options.metrics = &observed.metrics;
   serve::Handlers handlers(registry, clock, options);
-  PACELINE_ASSIGN_OR_RETURN(const auto server, start_server(flags, handlers, observed));
+  PACELINE_ASSIGN_OR_RETURN(const auto batches, BatchService::open(flags.state_directory));
+  PACELINE_ASSIGN_OR_RETURN(const auto server,
+                            start_server(flags, handlers, batches.get(), observed));
   // Listens before the model is there: who asks too early is told to come again.
   fmt::print("{}{}\n", coordinator::kListeningPrefix, server->url());
   std::fflush(stdout);
@@ -180,7 +201,9 @@ Status serve(const ServeFlags& flags) {
   const auto model = reaper.adopt(std::move(loaded));
   for (const std::string& name : names) registry.set_ready(name, model);
   show_how_to_ask(flags, server->url(), names.front(), model->chat() != nullptr);
+  if (batches) batches->start(executor_of(handlers));
   wait_for_interrupt();
+  if (batches) batches->stop();  // what is under way is asked again at the next start
   fmt::print(stderr, "paceline: waits for {} requests, at most {} s; again to end at once\n",
              server->counts().requests, flags.drain_seconds);
   server->drain(Deadline::after(std::chrono::seconds(flags.drain_seconds)));
@@ -210,6 +233,9 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
       ->capture_default_str();
   command.add_option("--max-body", flags.max_body_bytes, "Of a request, e.g. 64MB")
       ->transform(CLI::AsSizeValue(false));
+  command.add_option("--state-dir", flags.state_directory,
+                     "Where files and batches are kept; without it paceline in $XDG_STATE_HOME or "
+                     "~/.local/state");
   command.add_option("--log-format", flags.log_format, "text, or json: an object a line")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "http/client.h"
 #include "http/http_testing.h"
 #include "http/server.h"
 
@@ -234,6 +235,22 @@ struct TlsClient {
   asio::ssl::stream<asio::ip::tcp::socket> stream{loop, context};
   boost::system::error_code error;
 };
+
+TEST_F(Folder, TheClientTrustsWhomItWasTold) {
+  write_certificate(path_ / "cert.pem", path_ / "key.pem");
+  TestServer server({.tls_certificate = path_ / "cert.pem", .tls_key = path_ / "key.pem"});
+  const auto ask = [&server](const std::string& host, const std::filesystem::path& trusted) {
+    ClientOptions options;
+    options.certificates = trusted;
+    auto client = Client::make(fmt::format("https://{}:{}", host, server.port()), options);
+    return client->ask({"GET", "/hello"});
+  };
+  const auto answer = ask("localhost", path_ / "cert.pem");
+  ASSERT_TRUE(answer.has_value()) << answer.error().message();
+  EXPECT_EQ(answer->body, "hello");
+  EXPECT_FALSE(ask("localhost", "").has_value()) << "nobody vouches for it";
+  EXPECT_FALSE(ask("127.0.0.1", path_ / "cert.pem").has_value()) << "it has another name";
+}
 
 TEST_F(Folder, Tls) {
   write_certificate(path_ / "cert.pem", path_ / "key.pem");

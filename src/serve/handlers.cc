@@ -5,11 +5,13 @@
 #include <chrono>
 #include <utility>
 
+#include "api/embedding_request.h"
 #include "base/version.h"
 #include "serve/chat_reply.h"
 #include "serve/completion_reply.h"
 #include "serve/prompts.h"
 #include "serve/random_ids.h"
+#include "serve/response_reply.h"
 
 namespace paceline::serve {
 namespace {
@@ -75,14 +77,17 @@ std::vector<Handlers::Route> Handlers::routes() {
   const auto by_reference = [this](void (Handlers::*handle)(http::Exchange&)) {
     return [this, handle](const Exchange& exchange) { (this->*handle)(*exchange); };
   };
-  return {{"GET", "/v1/models", by_reference(&Handlers::list_models)},
-          {"GET", "/v1/models/{name...}", by_reference(&Handlers::show_model)},
-          {"POST", "/v1/chat/completions", [this](const Exchange& exchange) { chat(exchange); }},
-          {"POST", "/v1/completions", [this](const Exchange& exchange) { complete(exchange); }},
-          {"POST", "/tokenize", by_reference(&Handlers::tokenize)},
-          {"POST", "/detokenize", by_reference(&Handlers::detokenize)},
-          {"GET", "/health", by_reference(&Handlers::health), false},
-          {"GET", "/version", by_reference(&Handlers::version), false}};
+  return {
+      {"GET", "/v1/models", by_reference(&Handlers::list_models)},
+      {"GET", "/v1/models/{name...}", by_reference(&Handlers::show_model)},
+      {"POST", "/v1/chat/completions", [this](const Exchange& exchange) { chat(exchange); }},
+      {"POST", "/v1/completions", [this](const Exchange& exchange) { complete(exchange); }},
+      {"POST", "/v1/responses", [this](const Exchange& exchange) { create_response(exchange); }},
+      {"POST", "/v1/embeddings", by_reference(&Handlers::embed)},
+      {"POST", "/tokenize", by_reference(&Handlers::tokenize)},
+      {"POST", "/detokenize", by_reference(&Handlers::detokenize)},
+      {"GET", "/health", by_reference(&Handlers::health), false},
+      {"GET", "/version", by_reference(&Handlers::version), false}};
 }
 
 void Handlers::list_models(http::Exchange& exchange) {
@@ -178,14 +183,34 @@ Reply::Parts Handlers::parts_for(const Exchange& exchange, const ModelRegistry::
 void Handlers::chat(const Exchange& exchange) {
   const auto request = api::parse_chat_request(exchange->request().body);
   if (!request) return respond(*exchange, request.error());
-  const auto found = registry_.find(request->generation.model);
-  if (!found) return respond(*exchange, found.error());
-  run_chat(exchange, *request, *found);
+  run_chat(exchange, *request, "chatcmpl-",
+           [](Reply::Parts parts, const api::AnswerParserOptions& parsing) {
+             return std::make_shared<ChatReply>(std::move(parts), parsing);
+           });
+}
+
+void Handlers::create_response(const Exchange& exchange) {
+  const auto request = api::parse_response_request(exchange->request().body);
+  if (!request) return respond(*exchange, request.error());
+  run_chat(exchange, request->chat, "resp_",
+           [&request](Reply::Parts parts, const api::AnswerParserOptions& parsing) {
+             return std::make_shared<ResponseReply>(std::move(parts), parsing, request->shown);
+           });
+}
+
+void Handlers::embed(http::Exchange& exchange) {
+  const auto request = api::parse_embedding_request(exchange.request().body);
+  if (!request) return respond(exchange, request.error());
+  const auto found = registry_.find(request->model);
+  if (!found) return respond(exchange, found.error());
+  respond(exchange, api::no_embeddings(found->name));
 }
 
 void Handlers::run_chat(const Exchange& exchange, const api::ChatRequest& request,
-                        const ModelRegistry::Found& found) {
-  const ServedModel& model = *found.model;
+                        const char* id_prefix, const MakeReply& make_reply) {
+  const auto found = registry_.find(request.generation.model);
+  if (!found) return respond(*exchange, found.error());
+  const ServedModel& model = *found->model;
   api::GenerationFields asked = request.generation;
   if (const auto problem = check_model(model, asked)) return respond(*exchange, *problem);
   const auto tokens = chat_tokens(model, request.prompt);
@@ -199,8 +224,7 @@ void Handlers::run_chat(const Exchange& exchange, const api::ChatRequest& reques
           fit_context(model, tokens->ids.size(), asked.max_tokens, generation.max_tokens)) {
     return respond(*exchange, *problem);
   }
-  const auto reply =
-      std::make_shared<ChatReply>(parts_for(exchange, found, asked, "chatcmpl-"), parsing);
+  const auto reply = make_reply(parts_for(exchange, *found, asked, id_prefix), parsing);
   if (asked.stream) pings_.add(reply);
   const auto submitted = reply->submit(0, std::move(generation));
   if (!submitted) return reply->fail(api::from_error(submitted.error()));

@@ -5,8 +5,10 @@
 #include <memory>
 #include <string>
 
+#include "api/answer_parser.h"
 #include "api/chat_request.h"
 #include "api/completion_request.h"
+#include "api/response_request.h"
 #include "base/clock.h"
 #include "http/exchange.h"
 #include "obs/metrics.h"
@@ -40,6 +42,9 @@ class Handlers {
   void show_model(http::Exchange& exchange);
   void chat(const Exchange& exchange);
   void complete(const Exchange& exchange);
+  void create_response(const Exchange& exchange);
+  /// Refused: models of chains give tokens alone.
+  void embed(http::Exchange& exchange);
   void tokenize(http::Exchange& exchange);
   void detokenize(http::Exchange& exchange);
   void health(http::Exchange& exchange);
@@ -48,8 +53,11 @@ class Handlers {
   void show_metrics(http::Exchange& exchange);
 
  private:
-  void run_chat(const Exchange& exchange, const api::ChatRequest& request,
-                const ModelRegistry::Found& found);
+  using MakeReply = std::function<std::shared_ptr<Reply>(Reply::Parts parts,
+                                                         const api::AnswerParserOptions& parsing)>;
+  /// Ids of its answers begin with `id_prefix`.
+  void run_chat(const Exchange& exchange, const api::ChatRequest& request, const char* id_prefix,
+                const MakeReply& make_reply);
   void run_completion(const Exchange& exchange, const api::CompletionRequest& request,
                       const ModelRegistry::Found& found);
   Reply::Parts parts_for(const Exchange& exchange, const ModelRegistry::Found& found,

@@ -90,15 +90,19 @@ void Reply::fail(const api::ApiError& error) {
 void Reply::fail_locked(const api::ApiError& error) {
   if (is_over_.exchange(true)) return;
   if (!has_begun_) return respond(*parts_.exchange, error);
+  fail_stream(error);
+}
+
+void Reply::fail_stream(const api::ApiError& error) {
   // Never a clean end: a client would take what came for the whole.
-  write_locked(api::sse_event(api::to_json(error)));
+  send(api::to_json(error));
   parts_.exchange->abort();
 }
 
 void Reply::ping(TimePoint before) {
   const std::lock_guard lock(mutex_);
   if (is_over_ || !asked().stream || last_sent_ > before) return;
-  write_locked(api::kSsePing);
+  write(api::kSsePing);
 }
 
 void Reply::on_tokens(std::size_t answer, std::span<const wire::Sample> samples,
@@ -143,15 +147,17 @@ void Reply::end_locked() {
     is_over_ = true;
     return respond(*parts_.exchange, whole(usage_));
   }
-  if (asked().include_usage) send(api::usage_chunk(head(), is_chat(), usage_));
-  write_locked(api::kSseDone);
+  end_stream(usage_);
   is_over_ = true;
+}
+
+void Reply::end_stream(const api::Usage& usage) {
+  if (asked().include_usage) send(api::usage_chunk(head(), is_chat(), usage));
+  write(api::kSseDone);
   parts_.exchange->end();
 }
 
-void Reply::send(const api::Json& event) { write_locked(api::sse_event(event)); }
-
-void Reply::write_locked(std::string_view bytes) {
+void Reply::write(std::string_view bytes) {
   if (!std::exchange(has_begun_, true)) {
     http::Response head;
     head.content_type = "text/event-stream; charset=utf-8";

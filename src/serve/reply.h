@@ -61,7 +61,14 @@ class Reply : public std::enable_shared_from_this<Reply> {
   virtual api::Json whole(const api::Usage& usage) = 0;
   virtual bool is_chat() const = 0;
 
-  void send(const api::Json& event);
+  /// How a stream ends, and how one fails that has begun. Both end the exchange.
+  virtual void end_stream(const api::Usage& usage);
+  virtual void fail_stream(const api::ApiError& error);
+
+  void send(const api::Json& event) { write(api::sse_event(event)); }
+  /// To the stream, which begins with it.
+  void write(std::string_view bytes);
+  http::Exchange& exchange() { return *parts_.exchange; }
   ChoiceTokens::End end_of(const coordinator::Generation& generation) const;
 
  private:
@@ -72,7 +79,6 @@ class Reply : public std::enable_shared_from_this<Reply> {
   void count(std::size_t answer, const coordinator::Generation& generation);
   void fail_locked(const api::ApiError& error);
   void end_locked();
-  void write_locked(std::string_view bytes);
   void cancel_all();
 
   const Parts parts_;

@@ -8,6 +8,7 @@ import functools
 import http.client
 import json
 import sys
+import tempfile
 import time
 import urllib.parse
 from pathlib import Path
@@ -39,6 +40,9 @@ class Response:
 
 class Service:
     def __init__(self, *arguments):
+        if "--state-dir" not in arguments:  # never the user's own
+            state = tempfile.mkdtemp(prefix="state-", dir=testing.temporary_directory())
+            arguments = ("--state-dir", state, *arguments)
         self.server = testing.Server(
             "serve", testing.smollm2_package(), "--port", "0", "--served-model-name", kModel,
             "--ctx", kContext, "--profile", "exact", *arguments)

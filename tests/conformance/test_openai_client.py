@@ -148,6 +148,78 @@ class Chat(ClientTest):
         self.assertEqual(raised.exception.param, "temperature")
 
 
+class Responses(ClientTest):
+    def respond(self, **arguments):
+        given = {"model": serving.kModel, "input": kHello[0]["content"], "max_output_tokens": 12,
+                 "temperature": 0}
+        return self.client.responses.create(**{**given, **arguments})
+
+    def test_whole_is_the_chats_answer(self):
+        answer = self.respond()
+        chat = self.chat()
+        self.assertEqual(answer.output_text, chat.choices[0].message.content)
+        self.assertEqual(answer.usage.input_tokens, chat.usage.prompt_tokens)
+        self.assertEqual(answer.usage.output_tokens, chat.usage.completion_tokens)
+        self.assertEqual(answer.status,
+                         {"stop": "completed", "length": "incomplete"}[chat.choices[0].finish_reason])
+
+    def test_stream_of_events(self):
+        events = list(self.respond(stream=True))
+        self.assertEqual([event.sequence_number for event in events], list(range(len(events))))
+        kinds = [event.type.removeprefix("response.") for event in events]
+        deltas = kinds.count("output_text.delta")
+        self.assertEqual(
+            kinds,
+            ["created", "in_progress", "output_item.added", "content_part.added"]
+            + ["output_text.delta"] * deltas
+            + ["output_text.done", "content_part.done", "output_item.done", kinds[-1]])
+        self.assertIn(kinds[-1], ("completed", "incomplete"))
+        text = "".join(event.delta for event in events if event.type.endswith("text.delta"))
+        self.assertEqual(text, self.respond().output_text)
+        self.assertEqual(text, events[-1].response.output_text)
+
+    def test_the_clients_own_stream(self):
+        with self.client.responses.stream(model=serving.kModel, input=kHello[0]["content"],
+                                          max_output_tokens=300, temperature=0) as stream:
+            for event in stream:
+                last = event
+            answer = stream.get_final_response()
+        self.assertEqual(last.type, "response.completed")
+        self.assertTrue(answer.output_text)
+
+    def test_a_conversation_is_sent_whole(self):
+        first = self.respond(instructions="Be brief.")
+        items = [{"role": "user", "content": kHello[0]["content"]}, *first.output,
+                 {"role": "user", "content": [{"type": "input_text", "text": "And in French?"}]}]
+        second = self.respond(instructions="Be brief.", input=items)
+        self.assertGreater(second.usage.input_tokens, first.usage.input_tokens)
+        self.assertTrue(second.output_text)
+
+    def test_functions(self):
+        tool = {"type": "function", "name": "weather", "strict": False,
+                "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+        items = [{"role": "user", "content": "How warm is it in Paris?"},
+                 {"type": "function_call", "call_id": "c1", "name": "weather",
+                  "arguments": "{\"city\": \"Paris\"}"},
+                 {"type": "function_call_output", "call_id": "c1", "output": "20 degrees"}]
+        answer = self.respond(input=items, tools=[tool])
+        self.assertEqual(answer.tools[0].name, "weather")
+        self.assertTrue(answer.output)
+
+    def test_refused_by_name(self):
+        for name, value in (("previous_response_id", "resp_1"), ("conversation", "conv_1"),
+                            ("background", True)):
+            with self.assertRaises(openai.BadRequestError) as raised:
+                self.respond(**{name: value})
+            self.assertEqual(raised.exception.param, name)
+
+    def test_embeddings_are_refused(self):
+        with self.assertRaises(openai.BadRequestError) as raised:
+            self.client.embeddings.create(model=serving.kModel, input="x")
+        self.assertIn("gives no embeddings", raised.exception.message)
+        self.assertEqual(raised.exception.code, "unsupported_model")
+
+
 class Completions(ClientTest):
     def test_whole_and_stream(self):
         whole = self.complete()
