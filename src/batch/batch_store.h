@@ -76,8 +76,9 @@ class BatchStore {
  public:
   struct Options {
     std::int64_t max_bytes = std::int64_t{4} << 30;  ///< of all uploaded files
-    std::int64_t result_seconds = 30 * 86400;        ///< that output and error files are kept
-    std::function<Status()> before_commit = {};      ///< for tests: sqlite.h
+    std::int64_t result_seconds =
+        std::int64_t{30} * 86400;                ///< that output and error files are kept
+    std::function<Status()> before_commit = {};  ///< for tests: sqlite.h
   };
   /// Makes DIRECTORY and the file in it, for this user alone.
   static Result<std::unique_ptr<BatchStore>> open(const std::filesystem::path& directory,
