@@ -157,7 +157,7 @@ std::vector<http::Route> BatchHandlers::routes() {
     const auto call = [this, handle](const std::shared_ptr<http::Exchange>& exchange) {
       (this->*handle)(*exchange);
     };
-    return http::Route{method, pattern, call, {}};
+    return http::Route{method, pattern, call};
   };
   std::vector<http::Route> routes = {
       route("POST", "/v1/files", &BatchHandlers::upload),

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "system/random_ids.h"
+
 namespace paceline::batch {
 namespace {
 
@@ -18,7 +20,7 @@ class BatchRunner::LineExchange final : public http::Exchange {
  public:
   LineExchange(WaitingLine line, std::shared_ptr<Inbox> inbox)
       : key_(line.key), custom_id_(std::move(line.custom_id)), inbox_(std::move(inbox)) {
-    request_.id = random_id("batch_req_");
+    request_.id = system::random_id("batch_req_");
     request_.method = "POST";
     request_.path = std::move(line.endpoint);
     request_.body = std::move(line.body);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/responses.h"
+#include "system/random_ids.h"
 
 namespace paceline::batch {
 namespace {
@@ -37,7 +38,7 @@ Result<Json> stored_object(const std::string& text) {
 }
 
 Json new_batch(const BatchRequest& request) {
-  return {{"id", random_id("batch_")},
+  return {{"id", system::random_id("batch_")},
           {"object", "batch"},
           {"endpoint", request.endpoint},
           {"errors", nullptr},
@@ -100,7 +101,8 @@ Status BatchStore::insert_line(std::int64_t batch, std::int64_t number, const Re
     insert.bind(line.body).bind(std::int64_t{kWaiting}).bind(nullptr);
   } else {
     insert.bind(nullptr).bind(std::int64_t{kFailed});
-    insert.bind(error_line(random_id("batch_req_"), line.custom_id, "invalid_request", line.error));
+    insert.bind(
+        error_line(system::random_id("batch_req_"), line.custom_id, "invalid_request", line.error));
   }
   return insert.finish();
 }
@@ -306,7 +308,7 @@ Status BatchStore::close_waiting(std::int64_t batch, const char* code, const cha
     PACELINE_ASSIGN_OR_RETURN(
         auto update, database_.prepare("UPDATE lines SET outcome = 2, result = ?, body = NULL "
                                        "WHERE batch = ? AND line = ?"));
-    update.bind(error_line(random_id("batch_req_"), custom_id, code, message));
+    update.bind(error_line(system::random_id("batch_req_"), custom_id, code, message));
     PACELINE_RETURN_IF_ERROR(update.bind(batch).bind(line).finish());
   }
   return {};
@@ -323,7 +325,7 @@ Status BatchStore::publish(OpenBatch& batch, std::int64_t now) {
     PACELINE_RETURN_IF_ERROR(count.step());
     if (count.integer(0) == 0) continue;
     const bool is_output = outcome == kSucceeded;
-    const std::string file = random_id("file-");
+    const std::string file = system::random_id("file-");
     PACELINE_ASSIGN_OR_RETURN(
         auto insert,
         database_.prepare("INSERT INTO files(id, tenant, purpose, filename, bytes, created_at, "

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "batch/batch_store.h"
+#include "system/random_ids.h"
 
 namespace paceline::batch {
 namespace {
@@ -23,7 +24,7 @@ tl::unexpected<Error> unknown_id(const char* what, const std::string& id) {
 Result<FileFacts> BatchStore::add_file(const std::string& tenant, FileFacts facts,
                                        std::string_view content) {
   const std::lock_guard lock(mutex_);
-  facts.id = random_id("file-");
+  facts.id = system::random_id("file-");
   facts.bytes = static_cast<std::int64_t>(content.size());
   PACELINE_RETURN_IF_ERROR(database_.transact([&]() -> Status {
     PACELINE_ASSIGN_OR_RETURN(auto used,

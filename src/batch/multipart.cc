@@ -1,7 +1,8 @@
 #include "batch/multipart.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "http/ascii.h"
 
 namespace paceline::batch {
 namespace {
@@ -11,28 +12,15 @@ constexpr std::size_t kMaxHead = 8192;
 constexpr std::size_t kMaxBoundary = 70;  // RFC 2046
 constexpr std::size_t kMaxName = 512;
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 /// Of a header's value: what NAME="..." or NAME=... says; empty where it is not there.
 std::string parameter(std::string_view value, std::string_view name) {
   std::size_t at = value.find(';');
   while (at < value.size()) {
-    std::string_view rest = trimmed(value.substr(at + 1));
+    std::string_view rest = http::trimmed(value.substr(at + 1));
     const std::size_t equals = rest.find('=');
     if (equals == std::string_view::npos) return {};
-    const bool is_it = lower(trimmed(rest.substr(0, equals))) == name;
-    rest = trimmed(rest.substr(equals + 1));
+    const bool is_it = http::lower_case(http::trimmed(rest.substr(0, equals))) == name;
+    rest = http::trimmed(rest.substr(equals + 1));
     std::string text;
     std::size_t end = 0;
     if (rest.starts_with('"')) {
@@ -42,7 +30,7 @@ std::string parameter(std::string_view value, std::string_view name) {
       }
     } else {
       end = std::min(rest.find(';'), rest.size());
-      text = trimmed(rest.substr(0, end));
+      text = http::trimmed(rest.substr(0, end));
     }
     if (is_it) return text;
     const std::size_t next = rest.find(';', end);
@@ -60,7 +48,8 @@ Result<std::string_view> disposition(std::string_view head) {
     head.remove_prefix(std::min(end + 2, head.size()));
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) break;
-    if (lower(line.substr(0, colon)) == "content-disposition") return line.substr(colon + 1);
+    if (http::lower_case(line.substr(0, colon)) == "content-disposition")
+      return line.substr(colon + 1);
   }
   return fail(ErrorCode::kInvalidArgument, "the form: a part has no Content-Disposition");
 }

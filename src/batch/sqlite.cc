@@ -2,7 +2,6 @@
 
 #include <sqlite3.h>
 
-#include <array>
 #include <utility>
 
 namespace paceline::batch {
@@ -129,14 +128,6 @@ std::string Statement::text(int column) const {
   const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
   if (bytes == nullptr) return {};
   return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
-}
-
-std::string random_id(std::string_view prefix) {
-  std::array<unsigned char, 12> bytes{};
-  sqlite3_randomness(static_cast<int>(bytes.size()), bytes.data());
-  std::string id(prefix);
-  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
-  return id;
 }
 
 }  // namespace paceline::batch

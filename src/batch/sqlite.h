@@ -79,7 +79,4 @@ class Statement {
   int bound_ = 0;
 };
 
-/// PREFIX and 24 digits that nobody can guess.
-std::string random_id(std::string_view prefix);
-
 }  // namespace paceline::batch

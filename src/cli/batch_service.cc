@@ -2,21 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <utility>
 
+#include "system/wall_clock.h"
+
 namespace paceline::cli {
-namespace {
-
-std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
-
 std::filesystem::path default_state_directory() {
   const char* state = std::getenv("XDG_STATE_HOME");
   // As the specification has it, one that is not absolute counts as not set.
@@ -43,7 +34,7 @@ Result<std::unique_ptr<BatchService>> BatchService::open(const std::string& stat
 }
 
 BatchService::BatchService(std::unique_ptr<batch::BatchStore> store)
-    : store_(std::move(store)), handlers_(*store_, [this] { wake(); }, {unix_seconds}) {}
+    : store_(std::move(store)), handlers_(*store_, [this] { wake(); }, {system::unix_seconds}) {}
 
 void BatchService::wake() {
   const std::lock_guard lock(mutex_);
@@ -52,7 +43,7 @@ void BatchService::wake() {
 
 void BatchService::start(batch::Executor execute) {
   batch::RunnerOptions options;
-  options.now = unix_seconds;
+  options.now = system::unix_seconds;
   const std::lock_guard lock(mutex_);
   runner_ = std::make_unique<batch::BatchRunner>(*store_, std::move(execute), std::move(options));
 }

@@ -1,5 +1,6 @@
 // paceline serve: a chain behind the HTTP API that OpenAI's clients speak.
 #include <fmt/core.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -22,6 +23,7 @@
 #include "serve/handlers.h"
 #include "serve/model_reaper.h"
 #include "serve/model_registry.h"
+#include "system/wall_clock.h"
 
 namespace paceline::cli {
 namespace {
@@ -42,12 +44,6 @@ struct ServeFlags {
   std::string log_format = "text";
   std::string log_level = "info";
 };
-
-std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 /// What requests call the model: as told, else as the package is called.
 std::vector<std::string> model_names(const ServeFlags& flags) {
@@ -105,11 +101,7 @@ Result<std::unique_ptr<http::Server>> start_server(const ServeFlags& flags,
     }
     handlers.show_metrics(*exchange);
   });
-  for (auto& route : handlers.routes()) {
-    http::RoutePolicy policy;
-    policy.needs_key = route.needs_key;
-    router.add(route.method, route.pattern, std::move(route.handler), policy);
-  }
+  for (auto& route : handlers.routes()) router.add(std::move(route));
   if (batches != nullptr) {
     for (auto& route : batches->routes()) router.add(std::move(route));
   }
@@ -129,7 +121,7 @@ Result<std::unique_ptr<serve::ServedModel>> load_model(const ChainFlags& flags,
   const std::shared_ptr<ChainSession> session = std::move(opened);
   serve::ServedModel::Parts parts;
   const shard::Manifest& manifest = session->manifest();
-  parts.facts.created = unix_seconds();
+  parts.facts.created = system::unix_seconds();
   parts.facts.context_tokens = session->chain().plan().context_tokens;
   parts.facts.vocabulary_size = manifest.vocabulary_size;
   parts.facts.sampling = manifest.model.sampling;

@@ -1,16 +1,15 @@
 #include "http/admission.h"
 
 #include <fmt/format.h>
-#include <openssl/rand.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <utility>
 
 #include "http/ascii.h"
 #include "http/response_text.h"
 #include "http/target.h"
+#include "system/random_ids.h"
 
 namespace paceline::http {
 namespace {
@@ -177,9 +176,7 @@ std::string request_id_or_new(std::string_view text) {
       std::all_of(text.begin(), text.end(), is_printable)) {
     return std::string(text);
   }
-  std::array<std::uint8_t, 12> bytes{};
-  ::RAND_bytes(bytes.data(), static_cast<int>(bytes.size()));
-  return fmt::format("req_{:02x}", fmt::join(bytes, ""));
+  return system::random_id("req_");
 }
 
 Admission admit(const RequestHead& head, const AdmissionRules& rules) {

@@ -24,7 +24,7 @@ struct Route {
   /// names of models have slashes.
   std::string pattern;
   Handler handler;
-  RoutePolicy policy;
+  RoutePolicy policy = {};
 };
 
 /// Thread-compatible; of several routes that fit, the first one added is taken.

@@ -21,7 +21,6 @@ class CompletionReply final : public Reply {
     ChoiceTokens tokens;
     api::CompletionAnswer answer;  ///< as far as it is there, or not yet sent
     std::size_t shown_characters = 0;
-    bool has_opened = false;
   };
 
   void add(std::size_t answer, std::span<const wire::Sample> samples,

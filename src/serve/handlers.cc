@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 
 #include "api/embedding_request.h"
@@ -10,19 +9,14 @@
 #include "serve/chat_reply.h"
 #include "serve/completion_reply.h"
 #include "serve/prompts.h"
-#include "serve/random_ids.h"
 #include "serve/response_reply.h"
+#include "system/random_ids.h"
+#include "system/wall_clock.h"
 
 namespace paceline::serve {
 namespace {
 
 using api::Json;
-
-std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 /// Who shares KV blocks with whom: the tenants are kept apart.
 std::string salt_of(const http::Request& request, const api::GenerationFields& asked) {
@@ -34,7 +28,7 @@ coordinator::GenerationRequest generation_request(const http::Request& request,
                                                   const ServedModel& model,
                                                   const api::GenerationFields& asked) {
   coordinator::GenerationRequest generation;
-  generation.sampling = asked.sampling_spec(model.facts().sampling, random_seed());
+  generation.sampling = asked.sampling_spec(model.facts().sampling, system::random_seed());
   generation.choices = asked.choices;
   generation.stop = asked.stop;
   generation.ignore_eos = asked.ignore_eos;
@@ -49,11 +43,11 @@ api::AnswerParserOptions parsing_of(const api::ChatRequest& request, const Serve
   api::AnswerParserOptions parsing;
   parsing.separates_reasoning = request.separates_reasoning;
   parsing.parallel_tool_calls = request.parallel_tool_calls;
-  parsing.call_id = "call_" + random_hex(16);
+  parsing.call_id = "call_" + system::random_hex(16);
   if (!request.parses_tool_calls) return parsing;
   parsing.tools = api::tool_format_of(model.chat()->source);
   // Its template refuses ids that are not nine letters and digits; two and two are counted.
-  if (parsing.tools == api::ToolFormat::kMistral) parsing.call_id = random_hex(5);
+  if (parsing.tools == api::ToolFormat::kMistral) parsing.call_id = system::random_hex(5);
   for (const Json& tool : request.prompt.tools) {
     parsing.tool_names.insert(tool["function"]["name"].get<std::string>());
   }
@@ -73,7 +67,9 @@ std::optional<api::ApiError> check_model(const ServedModel& model,
 Handlers::Handlers(ModelRegistry& registry, const Clock& clock, const HandlerOptions& options)
     : registry_(registry), clock_(clock), options_(options), pings_(clock, options.ping_interval) {}
 
-std::vector<Handlers::Route> Handlers::routes() {
+std::vector<http::Route> Handlers::routes() {
+  http::RoutePolicy open;
+  open.needs_key = false;
   const auto by_reference = [this](void (Handlers::*handle)(http::Exchange&)) {
     return [this, handle](const Exchange& exchange) { (this->*handle)(*exchange); };
   };
@@ -86,8 +82,8 @@ std::vector<Handlers::Route> Handlers::routes() {
       {"POST", "/v1/embeddings", by_reference(&Handlers::embed)},
       {"POST", "/tokenize", by_reference(&Handlers::tokenize)},
       {"POST", "/detokenize", by_reference(&Handlers::detokenize)},
-      {"GET", "/health", by_reference(&Handlers::health), false},
-      {"GET", "/version", by_reference(&Handlers::version), false}};
+      {"GET", "/health", by_reference(&Handlers::health), open},
+      {"GET", "/version", by_reference(&Handlers::version), open}};
 }
 
 void Handlers::list_models(http::Exchange& exchange) {
@@ -175,7 +171,7 @@ Reply::Parts Handlers::parts_for(const Exchange& exchange, const ModelRegistry::
   parts.exchange = exchange;
   parts.model = found.model;
   parts.clock = &clock_;
-  parts.head = {id_prefix + random_hex(24), unix_seconds(), found.name};
+  parts.head = {system::random_id(id_prefix), system::unix_seconds(), found.name};
   parts.asked = asked;
   return parts;
 }

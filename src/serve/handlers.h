@@ -11,6 +11,7 @@
 #include "api/response_request.h"
 #include "base/clock.h"
 #include "http/exchange.h"
+#include "http/router.h"
 #include "obs/metrics.h"
 #include "serve/model_registry.h"
 #include "serve/ping_timer.h"
@@ -29,14 +30,8 @@ class Handlers {
 
   Handlers(ModelRegistry& registry, const Clock& clock, const HandlerOptions& options);
 
-  struct Route {
-    std::string method;
-    std::string pattern;  ///< as http/router.h has them
-    http::Handler handler;
-    bool needs_key = true;
-  };
   /// All of them but /metrics, which has more to look at than is here.
-  std::vector<Route> routes();
+  std::vector<http::Route> routes();
 
   void list_models(http::Exchange& exchange);
   void show_model(http::Exchange& exchange);

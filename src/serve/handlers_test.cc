@@ -83,7 +83,7 @@ TEST_F(HandlersTest, MetricsOfWhatWasAnswered) {
 TEST_F(HandlersTest, RoutesAndWhichOfThemAskForAKey) {
   std::map<std::string, bool> keys;
   for (const auto& route : handlers_->routes()) {
-    keys[route.method + " " + route.pattern] = route.needs_key;
+    keys[route.method + " " + route.pattern] = route.policy.needs_key;
   }
   EXPECT_TRUE(keys.at("POST /v1/chat/completions"));
   EXPECT_TRUE(keys.at("GET /v1/models/{name...}"));

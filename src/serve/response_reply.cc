@@ -1,7 +1,8 @@
 #include "serve/response_reply.h"
 
-#include <chrono>
 #include <utility>
+
+#include "system/wall_clock.h"
 
 namespace paceline::serve {
 namespace {
@@ -19,12 +20,6 @@ api::Json with_sampling(api::Json shown, const api::GenerationFields& asked,
 api::AnswerParserOptions numbered(api::AnswerParserOptions parsing) {
   parsing.call_id += "00";
   return parsing;
-}
-
-std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 }  // namespace
@@ -61,14 +56,14 @@ void ResponseReply::finish(std::size_t /*answer*/, const coordinator::Generation
 
 api::Json ResponseReply::whole(const api::Usage& usage) {
   end_.usage = usage;
-  end_.at = unix_seconds();
+  end_.at = system::unix_seconds();
   (void)writer_.finish(end_);
   return writer_.response();
 }
 
 void ResponseReply::end_stream(const api::Usage& usage) {
   end_.usage = usage;
-  end_.at = unix_seconds();
+  end_.at = system::unix_seconds();
   give(writer_.finish(end_));
   exchange().end();
 }

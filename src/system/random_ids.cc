@@ -1,8 +1,8 @@
-#include "serve/random_ids.h"
+#include "system/random_ids.h"
 
 #include <random>
 
-namespace paceline::serve {
+namespace paceline::system {
 
 std::uint64_t random_seed() {
   // The operating system's, so one per thread saves nothing but opening it each time.
@@ -22,4 +22,6 @@ std::string random_hex(std::size_t digits) {
   return text;
 }
 
-}  // namespace paceline::serve
+std::string random_id(std::string_view prefix) { return std::string(prefix) + random_hex(24); }
+
+}  // namespace paceline::system
