@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -27,6 +28,7 @@ struct WorkerFlags {
   std::string name;
   std::string log_level = "info";
   std::uint32_t threads = 0;
+  std::uint32_t poll_ms = 20;
   std::string cache;
   bool insecure = false;
 };
@@ -50,6 +52,7 @@ Status serve(const WorkerFlags& flags) {
   PACELINE_ASSIGN_OR_RETURN(options.endpoint, net::parse_endpoint(flags.listen));
   options.insecure = flags.insecure;
   options.threads = flags.threads;
+  options.poll_time = std::chrono::milliseconds(flags.poll_ms);
   options.identity.name = flags.name.empty() ? host_name() : flags.name;
   options.identity.openvino_version = engine::openvino_version();
   options.identity.isa = engine::cpu_isa();
@@ -87,6 +90,12 @@ void add_worker_command(CLI::App& app, Status& done) {
   command->add_option("--cache", flags->cache,
                       "Where paceline precompile has put stages for the stateful engine; "
                       "$XDG_CACHE_HOME/paceline/forms if not given");
+  command
+      ->add_option("--poll-ms", flags->poll_ms,
+                   "Look for the next step so long before sleeping: a core that sleeps between the "
+                   "turns of a chain computes slower; 0 saves power")
+      ->check(CLI::Range(0U, 1000U))
+      ->capture_default_str();
   command->add_option("--log-level", flags->log_level, "debug, info, warn, error or off")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
       ->capture_default_str();

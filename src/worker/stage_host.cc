@@ -16,12 +16,12 @@ constexpr std::size_t kMaxQueuedJobs = 1024;
 }  // namespace
 
 StageHost::StageHost(net::Transport& transport, StageLoader loader, const Clock& clock,
-                     StageIdentity identity)
+                     StageIdentity identity, Duration poll_time)
     : transport_(transport),
       loader_(std::move(loader)),
       clock_(clock),
       identity_(std::move(identity)),
-      queue_(kMaxQueuedJobs, clock) {}
+      queue_(kMaxQueuedJobs, clock, poll_time) {}
 
 void StageHost::end() {
   {

@@ -26,8 +26,9 @@ namespace paceline::worker {
 /// Thread-safe. What it is made of must outlive end(), after which it takes nothing more.
 class StageHost {
  public:
+  /// `poll_time` as in WorkQueue.
   StageHost(net::Transport& transport, StageLoader loader, const Clock& clock,
-            StageIdentity identity);
+            StageIdentity identity, Duration poll_time);
 
   /// Frees all stages, after the job that runs. Not for the network thread, which that job may wait
   /// for; sessions may hold the host longer.

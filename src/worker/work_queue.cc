@@ -4,8 +4,8 @@
 
 namespace paceline::worker {
 
-WorkQueue::WorkQueue(std::size_t capacity, const Clock& clock)
-    : capacity_(capacity), clock_(clock), thread_([this] { run(); }) {}
+WorkQueue::WorkQueue(std::size_t capacity, const Clock& clock, Duration poll_time)
+    : capacity_(capacity), clock_(clock), poll_time_(poll_time), thread_([this] { run(); }) {}
 
 WorkQueue::~WorkQueue() { stop(); }
 
@@ -50,6 +50,16 @@ WorkQueue::Load WorkQueue::load() const {
   return load;
 }
 
+bool WorkQueue::has_news() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_ || !jobs_.empty();
+}
+
+void WorkQueue::poll() const {
+  const TimePoint until = clock_.now() + poll_time_;
+  while (!has_news() && clock_.now() < until) std::this_thread::yield();
+}
+
 void WorkQueue::run() {
   for (;;) {
     std::function<void()> job;
@@ -63,8 +73,11 @@ void WorkQueue::run() {
     }
     job();
     job = nullptr;  // frees what it holds while still busy
-    const std::lock_guard lock(mutex_);
-    busy_since_.reset();
+    {
+      const std::lock_guard lock(mutex_);
+      busy_since_.reset();
+    }
+    poll();
   }
 }
 

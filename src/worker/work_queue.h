@@ -15,7 +15,9 @@
 
 namespace paceline::worker {
 
-/// Thread-safe. The destructor stops it. Destroy it on no thread that a job may wait for.
+/// Thread-safe. After a job it looks for the next one for `poll_time` before it sleeps: a core that
+/// sleeps between the turns of a chain computes each turn slower. It yields to whoever else wants
+/// the core. The destructor stops it. Destroy it on no thread that a job may wait for.
 class WorkQueue {
  public:
   struct Load {
@@ -23,7 +25,7 @@ class WorkQueue {
     Duration busy = {};  ///< how long the current job has been running; zero when idle
   };
 
-  WorkQueue(std::size_t capacity, const Clock& clock);
+  WorkQueue(std::size_t capacity, const Clock& clock, Duration poll_time = {});
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
@@ -38,9 +40,12 @@ class WorkQueue {
 
  private:
   void run();
+  void poll() const;
+  bool has_news() const;
 
   const std::size_t capacity_;
   const Clock& clock_;
+  const Duration poll_time_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;

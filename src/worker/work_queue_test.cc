@@ -14,8 +14,12 @@ using testing::HasSubstr;
 
 class FakeClock final : public Clock {
  public:
-  TimePoint now() const override { return TimePoint() + std::chrono::milliseconds(ms.load()); }
+  TimePoint now() const override {
+    ++looks;
+    return TimePoint() + std::chrono::milliseconds(ms.load());
+  }
   std::atomic<int> ms = 0;
+  mutable std::atomic<std::uint64_t> looks = 0;
 };
 
 class WorkQueueTest : public testing::Test {
@@ -81,6 +85,29 @@ TEST_F(WorkQueueTest, TheLoadTellsHowLongTheJobHasBeenRunning) {
   EXPECT_EQ(queue.load().busy, std::chrono::milliseconds(1500));
   EXPECT_EQ(queue.load().queued, 0U);
   let_go();
+}
+
+void wait_until_looked_at(const FakeClock& clock, std::uint64_t times) {
+  const std::uint64_t before = clock.looks;
+  while (clock.looks < before + times) std::this_thread::yield();
+}
+
+TEST_F(WorkQueueTest, PollingEndsWithAJobWithTheQueueAndWithItsTime) {
+  std::promise<void> done;
+  WorkQueue queue(2, clock_, std::chrono::milliseconds(20));
+  ASSERT_TRUE(queue.push([] {}));
+  wait_until_looked_at(clock_, 1000);
+  ASSERT_TRUE(queue.push([&done] { done.set_value(); }));
+  done.get_future().wait();
+  wait_until_looked_at(clock_, 1000);
+  clock_.ms = 20;
+  for (std::uint64_t seen = 0; seen != clock_.looks;) {  // until it sleeps
+    seen = clock_.looks;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  wait_for_all(queue);
+  wait_until_looked_at(clock_, 1000);
+  queue.stop();
 }
 
 /// Counts how often it is destroyed.

@@ -39,7 +39,8 @@ Result<std::unique_ptr<Worker>> Worker::start(net::Transport& transport, const P
                 "address, or --insecure in a network that you trust",
                 options.endpoint.to_string());
   }
-  auto host = std::make_shared<StageHost>(transport, std::move(loader), clock, options.identity);
+  auto host = std::make_shared<StageHost>(transport, std::move(loader), clock, options.identity,
+                                          options.poll_time);
   auto packages = std::make_shared<PackageServer>(store, clock, [host] { return host->is_busy(); });
   auto accept = [host, packages, options, &store](const std::shared_ptr<net::Connection>& peer) {
     return std::make_shared<Session>(

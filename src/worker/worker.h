@@ -23,6 +23,8 @@ struct WorkerOptions {
   bool insecure = false;
   std::uint32_t threads = 0;
   StageIdentity identity;
+  /// How long a stage looks for its next step before its thread sleeps.
+  Duration poll_time = {};
   /// A fetcher from which nothing comes for so long is let go, and another gets its place.
   Duration fetcher_silence = std::chrono::seconds(120);
 };
