@@ -17,6 +17,9 @@ class StepPlanner {
   std::optional<StepPlan> plan();
 
  private:
+  /// The wire's bound of a step's sequences, freed ones included.
+  static constexpr std::size_t kMostSequences = 4096;
+
   void plan_decodes();
   /// False where prompts should rather ride along with decodes that will be due soon.
   bool has_room_for_prompts() const;
