@@ -23,6 +23,7 @@
 #include "serve/handlers.h"
 #include "serve/model_reaper.h"
 #include "serve/model_registry.h"
+#include "serve/step_meter.h"
 #include "system/wall_clock.h"
 
 namespace paceline::cli {
@@ -113,11 +114,10 @@ Result<std::unique_ptr<http::Server>> start_server(const ServeFlags& flags,
 
 Result<std::unique_ptr<serve::ServedModel>> load_model(const ChainFlags& flags,
                                                        obs::ModelMetrics& metrics) {
-  const auto on_stage_time = [&metrics](StageId stage, bool has_prompt, Duration compute) {
-    const auto phase = has_prompt ? obs::StepPhase::kPrefill : obs::StepPhase::kDecode;
-    metrics.observe_stage(stage.value(), phase, compute);
+  const auto on_step = [&metrics](const auto& chain, const auto& step) {
+    serve::count_step(metrics, step, chain.hop_row_bytes());
   };
-  PACELINE_ASSIGN_OR_RETURN(auto opened, ChainSession::open(flags, on_stage_time));
+  PACELINE_ASSIGN_OR_RETURN(auto opened, ChainSession::open(flags, on_step));
   const std::shared_ptr<ChainSession> session = std::move(opened);
   serve::ServedModel::Parts parts;
   const shard::Manifest& manifest = session->manifest();
@@ -127,6 +127,7 @@ Result<std::unique_ptr<serve::ServedModel>> load_model(const ChainFlags& flags,
   parts.facts.sampling = manifest.model.sampling;
   parts.facts.kv_blocks = session->chain().plan().kv_blocks;
   parts.metrics = &metrics;
+  parts.nodes = [session = session.get()] { return session->chain().nodes(); };
   PACELINE_ASSIGN_OR_RETURN(parts.facts.end_tokens, read_end_tokens(session->package()));
   parts.generator = &session->generator();
   if (const auto tokenizer = session->tokenizer()) parts.tokenizer = *tokenizer;

@@ -75,9 +75,11 @@ struct ModelFamilies {
         decode(histogram(r, "request_decode_time_seconds", "First token to last token.")),
         ends(counter(r, "request_success_total", "Requests by the reason of their end.")),
         stage_compute(histogram(r, "stage_compute_seconds", "A step's time in a stage.")),
-        hop_bytes(counter(r, "hop_bytes_total", "Bytes sent from a stage to the next one.")),
-        bubble(gauge(r, "pipeline_bubble_ratio", "Share of stage time without work.")),
-        restarts(counter(r, "stage_restarts_total", "Stages that were started again.")) {}
+        stage_queue(histogram(r, "stage_queue_seconds", "A step's waiting in a stage.")),
+        stage_use(gauge(r, "stage_use_ratio", "Share of the time that a stage computes.")),
+        hop_bytes(
+            counter(r, "hop_bytes_total", "Bytes of activations from a stage to the next one.")),
+        bubble(gauge(r, "pipeline_bubble_ratio", "Share of stage time without work.")) {}
 
   Family<Gauge>& running;
   Family<Gauge>& waiting;
@@ -94,9 +96,10 @@ struct ModelFamilies {
   Family<Histogram>& decode;
   Family<Counter>& ends;
   Family<Histogram>& stage_compute;
+  Family<Histogram>& stage_queue;
+  Family<Gauge>& stage_use;
   Family<Counter>& hop_bytes;
   Family<Gauge>& bubble;
-  Family<Counter>& restarts;
 };
 
 class BoundModelMetrics final : public ModelMetrics {
@@ -162,18 +165,24 @@ class BoundModelMetrics final : public ModelMetrics {
              compute_buckets())
         .Observe(to_seconds(compute));
   }
+  void observe_stage_queue(std::uint32_t stage, Duration wait) override {
+    families_.stage_queue.Add(stage_labels(stage), compute_buckets()).Observe(to_seconds(wait));
+  }
+  void set_stage_use(std::uint32_t stage, double share) override {
+    families_.stage_use.Add(stage_labels(stage)).Set(share);
+  }
   void add_hop_bytes(std::string_view from, std::string_view to, std::uint64_t bytes) override {
     families_.hop_bytes
         .Add({{"model", name_}, {"from", std::string(from)}, {"to", std::string(to)}})
         .Increment(static_cast<double>(bytes));
   }
   void set_bubble_ratio(double share) override { bubble_.Set(share); }
-  void count_stage_restart(std::uint32_t stage) override {
-    families_.restarts.Add({{"model", name_}, {"stage", std::to_string(stage)}}).Increment();
-  }
 
  private:
   prometheus::Labels labels() const { return {{"model", name_}}; }
+  prometheus::Labels stage_labels(std::uint32_t stage) const {
+    return {{"model", name_}, {"stage", std::to_string(stage)}};
+  }
 
   ModelFamilies& families_;
   const std::string name_;

@@ -45,10 +45,12 @@ class ModelMetrics {
   virtual void observe_request(const RequestTimes& times, FinishedReason reason) = 0;
 
   virtual void observe_stage(std::uint32_t stage, StepPhase phase, Duration compute) = 0;
+  /// How long a step waited in a stage for those before it.
+  virtual void observe_stage_queue(std::uint32_t stage, Duration wait) = 0;
+  virtual void set_stage_use(std::uint32_t stage, double share) = 0;  ///< of the time, 0 to 1
   virtual void add_hop_bytes(std::string_view from, std::string_view to, std::uint64_t bytes) = 0;
   /// Of the stages' time, the share in which they had nothing to compute while requests ran.
   virtual void set_bubble_ratio(double share) = 0;
-  virtual void count_stage_restart(std::uint32_t stage) = 0;
 };
 
 /// Thread-safe.

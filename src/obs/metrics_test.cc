@@ -107,7 +107,8 @@ TEST(Metrics, CountWhatIsToldThem) {
   model.add_prompt_tokens(110);
   model.add_generation_tokens(7);
   model.set_bubble_ratio(0.5);
-  model.count_stage_restart(1);
+  model.set_stage_use(1, 0.75);
+  model.observe_stage_queue(1, milliseconds(2));
   model.add_hop_bytes("0", "1", 4096);
   model.add_hop_bytes("0", "1", 4096);
   metrics.set_node_up("a:7400", true);
@@ -122,7 +123,8 @@ TEST(Metrics, CountWhatIsToldThem) {
   EXPECT_EQ(text.at("prompt_tokens_total{model=\"org/m\"}"), 110);
   EXPECT_EQ(text.at("generation_tokens_total{model=\"org/m\"}"), 7);
   EXPECT_EQ(text.at("pipeline_bubble_ratio{model=\"org/m\"}"), 0.5);
-  EXPECT_EQ(text.at("stage_restarts_total{model=\"org/m\",stage=\"1\"}"), 1);
+  EXPECT_EQ(text.at("stage_use_ratio{model=\"org/m\",stage=\"1\"}"), 0.75);
+  EXPECT_EQ(text.at("stage_queue_seconds_count{model=\"org/m\",stage=\"1\"}"), 1);
   EXPECT_EQ(text.at("hop_bytes_total{from=\"0\",model=\"org/m\",to=\"1\"}"), 8192);
   EXPECT_EQ(text.at("node_up{node=\"a:7400\"}"), 1);
   EXPECT_EQ(text.at("node_up{node=\"b:7400\"}"), 0);

@@ -113,7 +113,10 @@ void Handlers::health(http::Exchange& exchange) {
 void Handlers::version(http::Exchange& exchange) { respond(exchange, Json{{"version", kVersion}}); }
 
 void Handlers::show_metrics(http::Exchange& exchange) {
-  for (const auto& model : registry_.models()) model->look();
+  for (const auto& model : registry_.models()) {
+    model->look();
+    for (const auto& [node, is_up] : model->nodes()) options_.metrics->set_node_up(node, is_up);
+  }
   http::Response response;
   response.content_type = obs::kMetricsContentType;
   response.body = options_.metrics->text();
