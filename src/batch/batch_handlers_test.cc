@@ -3,21 +3,21 @@
 #include <gmock/gmock.h>
 
 #include "batch/batch_testing.h"
+#include "http/local_exchange.h"
 
 namespace paceline::batch {
 namespace {
 
 using testing::HasSubstr;
 
-class FakeExchange final : public http::Exchange {
+class FakeExchange final : public http::LocalExchange {
  public:
-  const http::Request& request() const override { return request_; }
+  explicit FakeExchange(http::Request request) : LocalExchange(std::move(request)) {}
   void respond(http::Response response) override { response_ = std::move(response); }
   void begin_stream(http::Response) override {}
   bool write(std::string_view) override { return false; }
   void end() override {}
   void abort() override {}
-  void on_gone(std::function<void()>) override {}
 
   http::Request request_;
   http::Response response_;
@@ -29,8 +29,7 @@ class BatchHandlersTest : public BatchTest {
 
   http::Response call(Handle handle, http::Request request) {
     BatchHandlers handlers(*store_, [this] { ++wakes_; }, {[] { return std::int64_t{1000}; }});
-    FakeExchange exchange;
-    exchange.request_ = std::move(request);
+    FakeExchange exchange(std::move(request));
     (handlers.*handle)(exchange);
     return exchange.response_;
   }

@@ -18,9 +18,7 @@ void respond(http::Exchange& exchange, const api::ApiError& error) {
   http::Response response;
   response.status = error.status;
   response.body = api::dump(api::to_json(error));
-  if (error.retry_after_s > 0)
-    response.headers["Retry-After"] = std::to_string(error.retry_after_s);
-  if (!error.may_retry) response.headers["x-should-retry"] = "false";
+  response.headers = api::error_headers(error);
   exchange.respond(std::move(response));
 }
 
