@@ -16,6 +16,7 @@
 #include "cli/environment.h"
 #include "cli/interrupt.h"
 #include "cli/package_files.h"
+#include "cli/trace_export.h"
 #include "coordinator/local_workers.h"
 #include "http/server.h"
 #include "obs/log.h"
@@ -42,6 +43,7 @@ struct ServeFlags {
   std::uint32_t drain_seconds = 30;
   std::uint64_t max_body_bytes = 32ULL << 20;
   std::string state_directory;
+  std::string otlp_endpoint;
   std::string log_format = "text";
   std::string log_level = "info";
 };
@@ -176,12 +178,16 @@ Status serve(const ServeFlags& flags) {
   obs::set_up_log(log_format, log_level);
   const SteadyClock clock;
   Observed observed;
+  // Before all that has requests, as the last of them gives its spans away.
+  PACELINE_ASSIGN_OR_RETURN(const auto spans,
+                            export_traces(traces_url(flags.otlp_endpoint), observed.metrics));
   serve::ModelReaper reaper;
   serve::ModelRegistry registry;
   const std::vector<std::string> names = model_names(flags);
   for (const std::string& name : names) registry.announce(name);
   serve::HandlerOptions options;
   options.metrics = &observed.metrics;
+  options.spans = spans.get();
   serve::Handlers handlers(registry, clock, options);
   PACELINE_ASSIGN_OR_RETURN(const auto batches, BatchService::open(flags.state_directory));
   PACELINE_ASSIGN_OR_RETURN(const auto server,
@@ -229,6 +235,9 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--state-dir", flags.state_directory,
                      "Where files and batches are kept; without it paceline in $XDG_STATE_HOME or "
                      "~/.local/state");
+  command.add_option("--otlp-endpoint", flags.otlp_endpoint,
+                     "Send traces there, by OTLP over HTTP: http://HOST:4318; without it "
+                     "OTEL_EXPORTER_OTLP_ENDPOINT, or nowhere");
   command.add_option("--log-format", flags.log_format, "text, or json: an object a line")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

@@ -244,6 +244,10 @@ struct Metrics::Impl {
   Gauge& http_open =
       gauge(registry, "http_requests_in_flight", "Requests being read or answered.").Add({});
   Gauge& http_streams = gauge(registry, "http_streams", "Streams being answered.").Add({});
+  Counter& spans_exported =
+      counter(registry, "trace_spans_exported_total", "Spans that the receiver took.").Add({});
+  Counter& spans_dropped =
+      counter(registry, "trace_spans_dropped_total", "Spans without room, or refused.").Add({});
   Family<Gauge>& node_up = gauge(registry, "node_up", "1 where the node answers, else 0.");
 
   std::mutex mutex;
@@ -280,6 +284,11 @@ void Metrics::set_http_open(std::size_t connections, std::size_t requests, std::
 
 void Metrics::set_node_up(const std::string& node, bool is_up) {
   impl_->node_up.Add({{"node", node}}).Set(is_up ? 1 : 0);
+}
+
+void Metrics::count_spans(std::size_t exported, std::size_t dropped) {
+  impl_->spans_exported.Increment(static_cast<double>(exported));
+  impl_->spans_dropped.Increment(static_cast<double>(dropped));
 }
 
 std::string Metrics::text() const {

@@ -69,6 +69,8 @@ class Metrics {
   void count_http(std::string_view method, std::string_view route, int status, Duration duration);
   void set_http_open(std::size_t connections, std::size_t requests, std::size_t streams);
   void set_node_up(const std::string& node, bool is_up);
+  /// Of traces: taken by the receiver, and lost.
+  void count_spans(std::size_t exported, std::size_t dropped);
 
   /// Prometheus' text format, to be sent as kMetricsContentType.
   std::string text() const;

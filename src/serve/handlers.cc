@@ -174,6 +174,7 @@ Reply::Parts Handlers::parts_for(const Exchange& exchange, const ModelRegistry::
   parts.exchange = exchange;
   parts.model = found.model;
   parts.clock = &clock_;
+  parts.spans = options_.spans;
   parts.head = {system::random_id(id_prefix), system::unix_seconds(), found.name};
   parts.asked = asked;
   return parts;
