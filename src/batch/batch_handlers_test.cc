@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <cctype>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "batch/batch_testing.h"
 #include "http/local_exchange.h"
 
@@ -19,7 +23,6 @@ class FakeExchange final : public http::LocalExchange {
   void end() override {}
   void abort() override {}
 
-  http::Request request_;
   http::Response response_;
 };
 
@@ -167,6 +170,19 @@ TEST_F(BatchHandlersTest, RoutesAndWhatBodiesMayBe) {
   EXPECT_EQ(routes[0].policy.max_body_bytes, 77U);
   EXPECT_TRUE(std::all_of(routes.begin(), routes.end(),
                           [](const auto& route) { return route.policy.needs_key; }));
+}
+
+TEST_F(BatchHandlersTest, AllRoutesAreDescribed) {
+  std::ifstream file(PACELINE_SOURCE_DIR "/docs/openapi.json");
+  const api::Json described = api::Json::parse(file);
+  BatchHandlers handlers(*store_, [] {}, {[] { return std::int64_t{1000}; }});
+  for (const auto& route : handlers.routes()) {
+    const auto& paths = described["paths"];
+    ASSERT_TRUE(paths.contains(route.pattern)) << route.pattern;
+    std::string method = route.method;
+    for (char& letter : method) letter = static_cast<char>(std::tolower(letter));
+    EXPECT_TRUE(paths[route.pattern].contains(method)) << route.method << " " << route.pattern;
+  }
 }
 
 }  // namespace

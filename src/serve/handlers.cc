@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "serve/chat_reply.h"
 #include "serve/completion_reply.h"
+#include "serve/openapi.h"
 #include "serve/prompts.h"
 #include "serve/response_reply.h"
 #include "system/random_ids.h"
@@ -83,7 +84,8 @@ std::vector<http::Route> Handlers::routes() {
       {"POST", "/tokenize", by_reference(&Handlers::tokenize)},
       {"POST", "/detokenize", by_reference(&Handlers::detokenize)},
       {"GET", "/health", by_reference(&Handlers::health), open},
-      {"GET", "/version", by_reference(&Handlers::version), open}};
+      {"GET", "/version", by_reference(&Handlers::version), open},
+      {"GET", "/openapi.json", by_reference(&Handlers::describe), open}};
 }
 
 void Handlers::list_models(http::Exchange& exchange) {
@@ -111,6 +113,12 @@ void Handlers::health(http::Exchange& exchange) {
 }
 
 void Handlers::version(http::Exchange& exchange) { respond(exchange, Json{{"version", kVersion}}); }
+
+void Handlers::describe(http::Exchange& exchange) {
+  http::Response response;
+  response.body = openapi_json();
+  exchange.respond(std::move(response));
+}
 
 void Handlers::show_metrics(http::Exchange& exchange) {
   for (const auto& model : registry_.models()) {

@@ -46,6 +46,7 @@ class Handlers {
   void detokenize(http::Exchange& exchange);
   void health(http::Exchange& exchange);
   void version(http::Exchange& exchange);
+  void describe(http::Exchange& exchange);
   /// Needs HandlerOptions::metrics.
   void show_metrics(http::Exchange& exchange);
 
