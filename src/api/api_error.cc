@@ -111,6 +111,13 @@ ApiError from_error(const Error& error) {
   return shown;
 }
 
+std::map<std::string, std::string> error_headers(const ApiError& error) {
+  std::map<std::string, std::string> headers;
+  if (error.retry_after_s > 0) headers["Retry-After"] = std::to_string(error.retry_after_s);
+  if (!error.may_retry) headers["x-should-retry"] = "false";
+  return headers;
+}
+
 nlohmann::ordered_json to_json(const ApiError& error) {
   return {{"error",
            {{"message", error.message},

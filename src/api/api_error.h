@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -39,6 +40,9 @@ ApiError still_loading(std::string_view name);
 /// By one table from the error's code. What is no fault of the request is told without details,
 /// which name machines: they are for the log.
 ApiError from_error(const Error& error);
+
+/// The headers that tell clients when, or not, to ask again: Retry-After, x-should-retry.
+std::map<std::string, std::string> error_headers(const ApiError& error);
 
 /// {"error": {"message", "type", "param", "code"}}.
 nlohmann::ordered_json to_json(const ApiError& error);

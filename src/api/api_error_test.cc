@@ -55,6 +55,10 @@ TEST(ApiErrorTest, NamedErrors) {
   EXPECT_THAT(context_exceeded(4000, 100, 4096).message, HasSubstr("max_tokens 100"));
   EXPECT_EQ(still_loading("x").status, 503);
   EXPECT_GT(still_loading("x").retry_after_s, 0);
+  EXPECT_EQ(error_headers(still_loading("x")).at("Retry-After"), "5");
+  EXPECT_TRUE(error_headers(invalid_field("a", "b")).empty());
+  EXPECT_EQ(error_headers(from_error(Error(ErrorCode::kInternal, "x"))).at("x-should-retry"),
+            "false");
   EXPECT_EQ(unsupported_field("audio", "is not offered").code, "unsupported_parameter");
 }
 

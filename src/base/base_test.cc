@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "base/checked_math.h"
 #include "base/element_type.h"
 #include "base/engine_kind.h"
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/ids.h"
 #include "base/profile.h"
 
@@ -70,6 +73,12 @@ TEST(EngineKind, NamesAreReadBack) {
   }
   EXPECT_EQ(to_string(EngineKind::kStateful), "stateful");
   EXPECT_EQ(engine_kind_from_string("packed"), std::nullopt);
+}
+
+TEST(HexTest, TwoDigitsForEachByte) {
+  const std::array<std::uint8_t, 4> bytes = {0, 9, 0xA5, 0xFF};
+  EXPECT_EQ(to_hex(bytes), "0009a5ff");
+  EXPECT_EQ(to_hex({}), "");
 }
 
 }  // namespace

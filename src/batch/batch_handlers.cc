@@ -17,14 +17,17 @@ using api::Json;
 constexpr std::int64_t kDay = 86400;
 constexpr std::int64_t kBatchFileSeconds = 30 * kDay;
 
-void answer(http::Exchange& exchange, const Json& body, int status = 200) {
+void answer(http::Exchange& exchange, const Json& body) {
   http::Response response;
-  response.status = status;
   response.body = api::dump(body);
   exchange.respond(std::move(response));
 }
 void answer(http::Exchange& exchange, const ApiError& error) {
-  answer(exchange, api::to_json(error), error.status);
+  http::Response response;
+  response.status = error.status;
+  response.body = api::dump(api::to_json(error));
+  response.headers = api::error_headers(error);
+  exchange.respond(std::move(response));
 }
 void answer(http::Exchange& exchange, const Error& error) {
   ApiError shown = api::from_error(error);

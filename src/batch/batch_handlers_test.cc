@@ -2,24 +2,27 @@
 
 #include <gmock/gmock.h>
 
+#include <cctype>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "batch/batch_testing.h"
+#include "http/local_exchange.h"
 
 namespace paceline::batch {
 namespace {
 
 using testing::HasSubstr;
 
-class FakeExchange final : public http::Exchange {
+class FakeExchange final : public http::LocalExchange {
  public:
-  const http::Request& request() const override { return request_; }
+  explicit FakeExchange(http::Request request) : LocalExchange(std::move(request)) {}
   void respond(http::Response response) override { response_ = std::move(response); }
   void begin_stream(http::Response) override {}
   bool write(std::string_view) override { return false; }
   void end() override {}
   void abort() override {}
-  void on_gone(std::function<void()>) override {}
 
-  http::Request request_;
   http::Response response_;
 };
 
@@ -29,8 +32,7 @@ class BatchHandlersTest : public BatchTest {
 
   http::Response call(Handle handle, http::Request request) {
     BatchHandlers handlers(*store_, [this] { ++wakes_; }, {[] { return std::int64_t{1000}; }});
-    FakeExchange exchange;
-    exchange.request_ = std::move(request);
+    FakeExchange exchange(std::move(request));
     (handlers.*handle)(exchange);
     return exchange.response_;
   }
@@ -168,6 +170,19 @@ TEST_F(BatchHandlersTest, RoutesAndWhatBodiesMayBe) {
   EXPECT_EQ(routes[0].policy.max_body_bytes, 77U);
   EXPECT_TRUE(std::all_of(routes.begin(), routes.end(),
                           [](const auto& route) { return route.policy.needs_key; }));
+}
+
+TEST_F(BatchHandlersTest, AllRoutesAreDescribed) {
+  std::ifstream file(PACELINE_SOURCE_DIR "/docs/openapi.json");
+  const api::Json described = api::Json::parse(file);
+  BatchHandlers handlers(*store_, [] {}, {[] { return std::int64_t{1000}; }});
+  for (const auto& route : handlers.routes()) {
+    const auto& paths = described["paths"];
+    ASSERT_TRUE(paths.contains(route.pattern)) << route.pattern;
+    std::string method = route.method;
+    for (char& letter : method) letter = static_cast<char>(std::tolower(letter));
+    EXPECT_TRUE(paths[route.pattern].contains(method)) << route.method << " " << route.pattern;
+  }
 }
 
 }  // namespace

@@ -13,6 +13,11 @@ using api::Json;
 
 constexpr std::size_t kMaxCustomId = 512;
 
+std::int64_t count_in(const Json& json, const char* name) {
+  if (!json.is_object() || !json.contains(name)) return 0;
+  return json[name].is_number_integer() ? json[name].get<std::int64_t>() : 0;
+}
+
 Json text_or_null(std::string_view text) { return text.empty() ? Json() : Json(text); }
 
 /// Why it is none.
@@ -87,17 +92,52 @@ Result<std::vector<RequestLine>> read_lines(std::string_view text, std::string_v
   return lines;
 }
 
-std::string answer_line(std::string_view request_id, std::string_view custom_id, int status,
-                        std::string_view body) {
+AnsweredLine answer_line(std::string_view request_id, std::string_view custom_id, int status,
+                         std::string_view body) {
   Json answer = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (answer.is_discarded()) answer = std::string(body);
+  const LineUsage usage = status == 200 && answer.is_object() && answer.contains("usage")
+                              ? read_usage(answer["usage"])
+                              : LineUsage();
   const Json line = {
       {"id", request_id},
       {"custom_id", custom_id},
       {"response",
        {{"status_code", status}, {"request_id", request_id}, {"body", std::move(answer)}}},
       {"error", nullptr}};
-  return api::dump(line);
+  return {api::dump(line), usage};
+}
+
+LineUsage& LineUsage::operator+=(const LineUsage& other) {
+  input_tokens += other.input_tokens;
+  cached_tokens += other.cached_tokens;
+  output_tokens += other.output_tokens;
+  reasoning_tokens += other.reasoning_tokens;
+  return *this;
+}
+
+Json to_json(const LineUsage& usage) {
+  return {{"input_tokens", usage.input_tokens},
+          {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+          {"output_tokens", usage.output_tokens},
+          {"output_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
+          {"total_tokens", usage.input_tokens + usage.output_tokens}};
+}
+
+LineUsage read_usage(const Json& json) {
+  LineUsage usage;
+  // Chats and completions have other words for it than responses and batches.
+  usage.input_tokens = count_in(json, "input_tokens") + count_in(json, "prompt_tokens");
+  usage.output_tokens = count_in(json, "output_tokens") + count_in(json, "completion_tokens");
+  for (const char* details : {"input_tokens_details", "prompt_tokens_details"}) {
+    if (json.contains(details)) usage.cached_tokens += count_in(json[details], "cached_tokens");
+  }
+  for (const char* details : {"output_tokens_details", "completion_tokens_details"}) {
+    if (json.contains(details)) {
+      usage.reasoning_tokens += count_in(json[details], "reasoning_tokens");
+    }
+  }
+  return usage;
 }
 
 std::string error_line(std::string_view request_id, std::string_view custom_id,

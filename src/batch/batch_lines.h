@@ -28,9 +28,26 @@ bool is_batch_endpoint(std::string_view endpoint);
 /// Each line of a JSONL file that is not empty. kInvalidArgument where there is none, or too many.
 Result<std::vector<RequestLine>> read_lines(std::string_view text, std::string_view endpoint);
 
-/// A line of the output file, or of the error file where the status is not 200.
-std::string answer_line(std::string_view request_id, std::string_view custom_id, int status,
-                        std::string_view body);
+/// Tokens of one answer, or of all of a batch.
+struct LineUsage {
+  std::int64_t input_tokens = 0;
+  std::int64_t cached_tokens = 0;  ///< of the input
+  std::int64_t output_tokens = 0;
+  std::int64_t reasoning_tokens = 0;  ///< of the output
+  LineUsage& operator+=(const LineUsage& other);
+  friend bool operator==(const LineUsage&, const LineUsage&) = default;
+};
+
+struct AnsweredLine {
+  std::string text = {};  ///< of the output file, or of the error file where the status is not 200
+  LineUsage usage = {};   ///< as the answer says; nothing where it does not
+};
+AnsweredLine answer_line(std::string_view request_id, std::string_view custom_id, int status,
+                         std::string_view body);
+/// As a batch shows it.
+api::Json to_json(const LineUsage& usage);
+/// What to_json() gave; nothing of what else there may be.
+LineUsage read_usage(const api::Json& json);
 /// A line of the error file for what was never asked.
 std::string error_line(std::string_view request_id, std::string_view custom_id,
                        std::string_view code, std::string_view message);

@@ -75,13 +75,36 @@ TEST(BatchLinesTest, NoLinesOrTooMany) {
 }
 
 TEST(BatchLinesTest, Results) {
-  EXPECT_EQ(answer_line("r", "a", 200, R"({"x":1})"),
+  EXPECT_EQ(answer_line("r", "a", 200, R"({"x":1})").text,
             R"({"id":"r","custom_id":"a","response":{"status_code":200,"request_id":"r",)"
             R"("body":{"x":1}},"error":null})");
   EXPECT_EQ(error_line("r", "", "c", "m"),
             R"({"id":"r","custom_id":null,"response":null,"error":{"code":"c","message":"m"}})");
   EXPECT_TRUE(is_batch_endpoint("/v1/responses"));
   EXPECT_FALSE(is_batch_endpoint("/v1/embeddings"));
+}
+
+TEST(BatchLinesTest, TokensByTheWordsOfEachRoute) {
+  const LineUsage expected{10, 4, 7, 2};
+  EXPECT_EQ(answer_line("r", "a", 200,
+                        R"({"usage": {"prompt_tokens": 10, "completion_tokens": 7,
+                            "prompt_tokens_details": {"cached_tokens": 4},
+                            "completion_tokens_details": {"reasoning_tokens": 2}}})")
+                .usage,
+            expected);
+  EXPECT_EQ(answer_line("r", "a", 200,
+                        R"({"usage": {"input_tokens": 10, "output_tokens": 7,
+                            "input_tokens_details": {"cached_tokens": 4},
+                            "output_tokens_details": {"reasoning_tokens": 2}}})")
+                .usage,
+            expected);
+  EXPECT_EQ(read_usage(to_json(expected)), expected);
+  EXPECT_EQ(to_json(expected)["total_tokens"], 17);
+  for (const char* body :
+       {R"({"usage": null})", R"({"usage": {"input_tokens": "x"}})", "[]", "x"}) {
+    EXPECT_EQ(answer_line("r", "a", 200, body).usage, LineUsage()) << body;
+  }
+  EXPECT_EQ(answer_line("r", "a", 400, R"({"usage": {"input_tokens": 1}})").usage, LineUsage());
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <chrono>
 #include <utility>
 
+#include "http/local_exchange.h"
 #include "system/random_ids.h"
 
 namespace paceline::batch {
@@ -13,57 +15,42 @@ namespace {
 constexpr int kTooMany = 429;
 constexpr int kUnavailable = 503;
 
+http::Request request_of(WaitingLine& line) {
+  http::Request request;
+  request.id = system::random_id("batch_req_");
+  request.method = "POST";
+  request.path = std::move(line.endpoint);
+  request.body = std::move(line.body);
+  request.tenant = std::move(line.tenant);
+  return request;
+}
+
 }  // namespace
 
 /// One line as a request, and its answer.
-class BatchRunner::LineExchange final : public http::Exchange {
+class BatchRunner::LineExchange final : public http::LocalExchange {
  public:
   LineExchange(WaitingLine line, std::shared_ptr<Inbox> inbox)
-      : key_(line.key), custom_id_(std::move(line.custom_id)), inbox_(std::move(inbox)) {
-    request_.id = system::random_id("batch_req_");
-    request_.method = "POST";
-    request_.path = std::move(line.endpoint);
-    request_.body = std::move(line.body);
-    request_.tenant = std::move(line.tenant);
-  }
+      : LocalExchange(request_of(line)),
+        key_(line.key),
+        custom_id_(std::move(line.custom_id)),
+        inbox_(std::move(inbox)) {}
   ~LineExchange() override { put(500, kNoAnswer); }
 
-  const http::Request& request() const override { return request_; }
   void respond(http::Response response) override { put(response.status, response.body); }
   // Lines are never asked as streams.
   void begin_stream(http::Response /*head*/) override {}
   bool write(std::string_view /*bytes*/) override { return false; }
   void end() override { put(500, kNoAnswer); }
   void abort() override { put(500, kNoAnswer); }
-  void on_gone(std::function<void()> call) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!has_gone_) {
-        on_gone_ = std::move(call);
-        return;
-      }
-    }
-    call();
-  }
-  void go() {
-    std::function<void()> call;
-    {
-      const std::lock_guard lock(mutex_);
-      has_gone_ = true;
-      call = std::exchange(on_gone_, {});
-    }
-    if (call) call();
-  }
 
  private:
   static constexpr const char* kNoAnswer =
       R"({"error":{"message":"There was no answer","type":"server_error","param":null,"code":"internal"}})";
 
   void put(int status, std::string_view body) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (std::exchange(is_answered_, true)) return;
-    }
+    if (is_answered_.exchange(true)) return;
+    forget_gone();
     const std::lock_guard lock(inbox_->mutex);
     if (status == kTooMany || status == kUnavailable) {
       inbox_->refused.push_back(key_);
@@ -78,11 +65,7 @@ class BatchRunner::LineExchange final : public http::Exchange {
   const LineKey key_;
   const std::string custom_id_;
   const std::shared_ptr<Inbox> inbox_;
-  http::Request request_;
-  std::mutex mutex_;
-  std::function<void()> on_gone_;
-  bool has_gone_ = false;
-  bool is_answered_ = false;
+  std::atomic<bool> is_answered_ = false;
 };
 
 BatchRunner::BatchRunner(BatchStore& store, Executor execute, RunnerOptions options)

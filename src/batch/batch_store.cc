@@ -1,5 +1,6 @@
 #include "batch/batch_store.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -56,6 +57,7 @@ Json new_batch(const BatchRequest& request) {
           {"expired_at", nullptr},
           {"cancelling_at", nullptr},
           {"cancelled_at", nullptr},
+          {"usage", to_json(LineUsage())},
           {"metadata", request.metadata}};
 }
 
@@ -227,17 +229,35 @@ Result<std::vector<WaitingLine>> BatchStore::waiting(std::int64_t now, std::size
 Status BatchStore::record(const std::vector<FinishedLine>& lines) {
   const std::lock_guard lock(mutex_);
   return database_.transact([&]() -> Status {
+    std::map<std::int64_t, LineUsage> used;
     for (const FinishedLine& line : lines) {
       PACELINE_ASSIGN_OR_RETURN(
           auto update,
           database_.prepare("UPDATE lines SET outcome = ?, result = ?, body = NULL WHERE batch = ? "
                             "AND line = ? AND outcome = 0"));
-      update.bind(std::int64_t{line.is_success ? kSucceeded : kFailed}).bind(line.result);
+      update.bind(std::int64_t{line.is_success ? kSucceeded : kFailed}).bind(line.answer.text);
       update.bind(line.key.batch).bind(line.key.line);
       PACELINE_RETURN_IF_ERROR(update.finish());
+      // A line that had its result before has no second one, and is counted once.
+      if (database_.changes() > 0) used[line.key.batch] += line.answer.usage;
     }
+    for (const auto& [batch, usage] : used) PACELINE_RETURN_IF_ERROR(add_usage(batch, usage));
     return {};
   });
+}
+
+Status BatchStore::add_usage(std::int64_t batch, const LineUsage& usage) {
+  if (usage == LineUsage()) return {};
+  PACELINE_ASSIGN_OR_RETURN(auto select,
+                            database_.prepare("SELECT object FROM batches WHERE place = ?"));
+  select.bind(batch);
+  PACELINE_ASSIGN_OR_RETURN(const bool is_there, select.step());
+  if (!is_there) return {};
+  PACELINE_ASSIGN_OR_RETURN(auto object, stored_object(select.text(0)));
+  PACELINE_RETURN_IF_ERROR(select.finish());
+  LineUsage sum = object.contains("usage") ? read_usage(object["usage"]) : LineUsage();
+  object["usage"] = to_json(sum += usage);
+  return save(batch, object);
 }
 
 Result<std::vector<BatchStore::OpenBatch>> BatchStore::open_batches() {

@@ -63,7 +63,7 @@ struct WaitingLine {
 struct FinishedLine {
   LineKey key = {};
   bool is_success = false;
-  std::string result = {};  ///< of the output file, or of the error file
+  AnsweredLine answer = {};
 };
 
 /// kNotFound, with what it was to be.
@@ -125,6 +125,7 @@ class BatchStore {
   Result<OpenBatch> find_batch(const std::string& tenant, const std::string& id);
   Result<api::Json> with_counts(std::int64_t number, api::Json object);
   Status save(std::int64_t batch, const api::Json& object);
+  Status add_usage(std::int64_t batch, const LineUsage& usage);
   Result<std::vector<OpenBatch>> open_batches();
   Status settle_one(OpenBatch batch, std::int64_t now);
   Status close_waiting(std::int64_t batch, const char* code, const char* message);

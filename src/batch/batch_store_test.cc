@@ -64,6 +64,27 @@ TEST_F(BatchStoreTest, Pages) {
   EXPECT_FALSE(store_->files("", {"file-other", 2}).has_value());
 }
 
+TEST_F(BatchStoreTest, ABatchAddsUpTheTokensOfItsLines) {
+  const std::string id = create(lines(3));
+  EXPECT_EQ(batch(id)["usage"]["total_tokens"], 0);
+  const auto waiting = store_->waiting(1500, 10);
+  const auto done = [](const WaitingLine& line, std::int64_t tokens) {
+    return FinishedLine{line.key, true, {"{}", {tokens, 1, 2, 0}}};
+  };
+  ASSERT_TRUE(store_->record({done(waiting->at(0), 10), done(waiting->at(1), 20)}));
+  reopen();
+  // A second result of a line is none.
+  ASSERT_TRUE(store_->record({done(waiting->at(1), 500), done(waiting->at(2), 30)}));
+  const auto usage = batch(id)["usage"];
+  EXPECT_EQ(usage["input_tokens"], 60);
+  EXPECT_EQ(usage["input_tokens_details"]["cached_tokens"], 3);
+  EXPECT_EQ(usage["output_tokens"], 6);
+  EXPECT_EQ(usage["total_tokens"], 66);
+  ASSERT_TRUE(store_->settle(1500, {}));
+  EXPECT_EQ(batch(id)["status"], "completed");
+  EXPECT_EQ(batch(id)["usage"], usage);
+}
+
 TEST_F(BatchStoreTest, TheStoreIsBounded) {
   BatchStore::Options options;
   options.max_bytes = 10;

@@ -163,13 +163,13 @@ void ChainFlags::add_speculation_to(CLI::App& command) {
 }
 
 Result<std::unique_ptr<ChainSession>> ChainSession::open(const ChainFlags& flags,
-                                                         StageTimeListener on_stage_time) {
+                                                         StepListener on_step) {
   std::unique_ptr<ChainSession> session(new ChainSession());
-  PACELINE_RETURN_IF_ERROR(session->start(flags, std::move(on_stage_time)));
+  PACELINE_RETURN_IF_ERROR(session->start(flags, std::move(on_step)));
   return session;
 }
 
-Status ChainSession::start(const ChainFlags& flags, StageTimeListener on_stage_time) {
+Status ChainSession::start(const ChainFlags& flags, StepListener on_step) {
   const TimePoint begin = clock_.now();
   package_ = flags.package;
   PACELINE_ASSIGN_OR_RETURN(manifest_, shard::read_manifest(package_));
@@ -189,12 +189,16 @@ Status ChainSession::start(const ChainFlags& flags, StageTimeListener on_stage_t
   coordinator::BatchOptions options = batch_options(flags, plan);
   options.vocabulary_size = manifest_.vocabulary_size;
   options.draft_model = drafter_.get();
-  options.on_stage_time = std::move(on_stage_time);
   PACELINE_ASSIGN_OR_RETURN(options.end_tokens, read_end_tokens(package_));
   const std::size_t stages = plan.route.size();
   PACELINE_ASSIGN_OR_RETURN(chain_,
                             coordinator::Chain::start(std::move(pool), std::move(plan), clock_));
   chain_->limit(options.scheduler);
+  if (on_step) {
+    options.on_step = [on_step = std::move(on_step), &chain = *chain_](const auto& step) {
+      on_step(chain, step);
+    };
+  }
   generator_ = std::make_unique<coordinator::BatchGenerator>(
       *chain_, stages, tokenizer_ ? &*tokenizer_ : nullptr, clock_, options);
   start_time_ = clock_.now() - begin;

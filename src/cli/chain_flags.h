@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,11 +57,12 @@ struct ChainFlags {
 /// A running chain with all it stands on. Destroyed in reverse: chain, transport, workers.
 class ChainSession {
  public:
-  using StageTimeListener = decltype(coordinator::BatchOptions::on_stage_time);
+  using StepListener =
+      std::function<void(const coordinator::Chain& chain, const coordinator::StepFacts& step)>;
   /// Opens the package, starts or dials workers, and waits until a token went through the chain.
-  /// `on_stage_time` as in BatchOptions.
+  /// `on_step` as in BatchOptions.
   static Result<std::unique_ptr<ChainSession>> open(const ChainFlags& flags,
-                                                    StageTimeListener on_stage_time = {});
+                                                    StepListener on_step = {});
 
   const shard::Manifest& manifest() const { return manifest_; }
   const std::filesystem::path& package() const { return package_; }
@@ -77,7 +79,7 @@ class ChainSession {
 
  private:
   ChainSession() : transport_(thread_) {}
-  Status start(const ChainFlags& flags, StageTimeListener on_stage_time);
+  Status start(const ChainFlags& flags, StepListener on_step);
   /// Local ones as far as they are needed; what the chain is to be made of.
   Result<coordinator::ChainSettings> start_workers(const ChainFlags& flags);
   Status check_text_files() const;

@@ -16,6 +16,7 @@
 #include "cli/environment.h"
 #include "cli/interrupt.h"
 #include "cli/package_files.h"
+#include "cli/trace_export.h"
 #include "coordinator/local_workers.h"
 #include "http/server.h"
 #include "obs/log.h"
@@ -23,6 +24,7 @@
 #include "serve/handlers.h"
 #include "serve/model_reaper.h"
 #include "serve/model_registry.h"
+#include "serve/step_meter.h"
 #include "system/wall_clock.h"
 
 namespace paceline::cli {
@@ -41,6 +43,7 @@ struct ServeFlags {
   std::uint32_t drain_seconds = 30;
   std::uint64_t max_body_bytes = 32ULL << 20;
   std::string state_directory;
+  std::string otlp_endpoint;
   std::string log_format = "text";
   std::string log_level = "info";
 };
@@ -113,11 +116,10 @@ Result<std::unique_ptr<http::Server>> start_server(const ServeFlags& flags,
 
 Result<std::unique_ptr<serve::ServedModel>> load_model(const ChainFlags& flags,
                                                        obs::ModelMetrics& metrics) {
-  const auto on_stage_time = [&metrics](StageId stage, bool has_prompt, Duration compute) {
-    const auto phase = has_prompt ? obs::StepPhase::kPrefill : obs::StepPhase::kDecode;
-    metrics.observe_stage(stage.value(), phase, compute);
+  const auto on_step = [&metrics](const auto& chain, const auto& step) {
+    serve::count_step(metrics, step, chain.hop_row_bytes());
   };
-  PACELINE_ASSIGN_OR_RETURN(auto opened, ChainSession::open(flags, on_stage_time));
+  PACELINE_ASSIGN_OR_RETURN(auto opened, ChainSession::open(flags, on_step));
   const std::shared_ptr<ChainSession> session = std::move(opened);
   serve::ServedModel::Parts parts;
   const shard::Manifest& manifest = session->manifest();
@@ -127,6 +129,7 @@ Result<std::unique_ptr<serve::ServedModel>> load_model(const ChainFlags& flags,
   parts.facts.sampling = manifest.model.sampling;
   parts.facts.kv_blocks = session->chain().plan().kv_blocks;
   parts.metrics = &metrics;
+  parts.nodes = [session = session.get()] { return session->chain().nodes(); };
   PACELINE_ASSIGN_OR_RETURN(parts.facts.end_tokens, read_end_tokens(session->package()));
   parts.generator = &session->generator();
   if (const auto tokenizer = session->tokenizer()) parts.tokenizer = *tokenizer;
@@ -175,12 +178,16 @@ Status serve(const ServeFlags& flags) {
   obs::set_up_log(log_format, log_level);
   const SteadyClock clock;
   Observed observed;
+  // Before all that has requests, as the last of them gives its spans away.
+  PACELINE_ASSIGN_OR_RETURN(const auto spans,
+                            export_traces(traces_url(flags.otlp_endpoint), observed.metrics));
   serve::ModelReaper reaper;
   serve::ModelRegistry registry;
   const std::vector<std::string> names = model_names(flags);
   for (const std::string& name : names) registry.announce(name);
   serve::HandlerOptions options;
   options.metrics = &observed.metrics;
+  options.spans = spans.get();
   serve::Handlers handlers(registry, clock, options);
   PACELINE_ASSIGN_OR_RETURN(const auto batches, BatchService::open(flags.state_directory));
   PACELINE_ASSIGN_OR_RETURN(const auto server,
@@ -228,6 +235,9 @@ void add_server_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--state-dir", flags.state_directory,
                      "Where files and batches are kept; without it paceline in $XDG_STATE_HOME or "
                      "~/.local/state");
+  command.add_option("--otlp-endpoint", flags.otlp_endpoint,
+                     "Send traces there, by OTLP over HTTP: http://HOST:4318; without it "
+                     "OTEL_EXPORTER_OTLP_ENDPOINT, or nowhere");
   command.add_option("--log-format", flags.log_format, "text, or json: an object a line")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

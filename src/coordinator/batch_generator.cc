@@ -147,6 +147,14 @@ BatchStats BatchGenerator::stats() {
   return {scheduler_.stats(), shape_, pipeline_.take_use(elapsed)};
 }
 
+std::optional<Error> BatchGenerator::failure() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return failure_;
+  }
+  return runner_.failure();
+}
+
 void BatchGenerator::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
@@ -290,11 +298,10 @@ void BatchGenerator::learn(const SentStep& step, const wire::StepResult& result)
   for (const wire::StageTime& time : result.stage_times) {
     if (time.stage.value() >= stages_) continue;
     pipeline_.observe_stage(time.stage.value(), step.rows, static_cast<double>(time.compute_us));
-    if (options_.on_stage_time) {
-      options_.on_stage_time(time.stage, step.rows > step.decode_rows,
-                             std::chrono::microseconds(time.compute_us));
-    }
     stages_us += static_cast<double>(time.compute_us + time.queue_us);
+  }
+  if (options_.on_step) {
+    options_.on_step({step.rows, step.rows > step.decode_rows, result.stage_times});
   }
   if (step.rows > 0) {
     pipeline_.observe_cycle(step.rows, to_microseconds(clock_.now() - step.sent_at), stages_us);

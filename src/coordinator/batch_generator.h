@@ -38,6 +38,13 @@ enum class Speculation {
   kAlways,  ///< as if rows cost nothing: for tests and measurements
 };
 
+/// What a step was, once it is done.
+struct StepFacts {
+  std::uint32_t rows = 0;
+  bool has_prompt = false;                 ///< rows of prompts were in it
+  std::span<const wire::StageTime> times;  ///< as the workers gave them
+};
+
 struct BatchOptions {
   std::set<std::int64_t> end_tokens;
   std::uint64_t vocabulary_size = 0;  ///< 0: token ids are not checked here
@@ -46,9 +53,9 @@ struct BatchOptions {
   Speculation speculation = Speculation::kAuto;
   spec::DraftModel* draft_model = nullptr;  ///< must outlive the generator
   Duration step_timeout = std::chrono::minutes(10);
-  /// What a stage computed a step; `has_prompt`: rows of prompts were in it. With the generator's
-  /// lock held: must not block, nor ask the generator.
-  std::function<void(StageId stage, bool has_prompt, Duration compute)> on_stage_time;
+  /// Told of each step that is done. With the generator's lock held: must not block, nor ask the
+  /// generator.
+  std::function<void(const StepFacts& step)> on_step;
 };
 
 struct BatchStats {
@@ -75,6 +82,8 @@ class BatchGenerator {
   void cancel(sched::RequestId request);
 
   BatchStats stats();
+  /// Why nothing more is answered, also where nothing is asked.
+  std::optional<Error> failure();
 
  private:
   /// Rows of a prompt whose samples are scores.

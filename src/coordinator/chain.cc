@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "wire/int8_rows.h"
 #include "wire/step_parts.h"
 
 namespace paceline::coordinator {
@@ -29,6 +30,13 @@ wire::Step warm_up_rows(std::uint32_t past_tokens, std::uint32_t new_tokens) {
   return step;
 }
 
+std::uint64_t row_bytes(const wire::BoundarySpec& boundary, LinkPrecision precision) {
+  std::uint64_t values = 1;
+  for (const std::uint64_t extent : boundary.row_shape) values *= extent;
+  if (precision == LinkPrecision::kInt8) return wire::int8_row_bytes(values);
+  return values * size_bytes(boundary.type);
+}
+
 ChainId random_chain_id() {
   std::random_device device;
   return ChainId(std::uint64_t{device()} << 32U | device());
@@ -48,6 +56,7 @@ Result<std::unique_ptr<Chain>> Chain::start(std::unique_ptr<WorkerPool> pool, Ch
   std::unique_ptr<Chain> chain(new Chain(std::move(pool), std::move(plan), clock));
   PACELINE_RETURN_IF_ERROR(chain->set_up_parts());
   PACELINE_RETURN_IF_ERROR(chain->assign());
+  chain->count_hops();
   PACELINE_RETURN_IF_ERROR(chain->warm_up());
   return chain;
 }
@@ -113,6 +122,16 @@ Status Chain::assign() {
     stages_.push_back(std::move(report));
   }
   return {};
+}
+
+void Chain::count_hops() {
+  for (std::size_t stage = 0; stage + 1 < stages_.size(); ++stage) {
+    std::uint64_t bytes = 0;
+    for (const wire::BoundarySpec& boundary : stages_[stage].ready.output_boundary) {
+      bytes += row_bytes(boundary, plan_.link_precision);
+    }
+    hop_row_bytes_.push_back(bytes);
+  }
 }
 
 void Chain::limit(sched::SchedulerOptions& options) const {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,11 +55,17 @@ class Chain final : public StepRunner {
   Result<StepId> submit(wire::Step step) override;
   Result<std::optional<wire::StepResult>> await(StepId step, Deadline deadline) override;
   void wake() override;
+  std::optional<Error> failure() const override { return pool_->failure(); }
 
   const ChainPlan& plan() const { return plan_; }
   const std::vector<StageReport>& stages() const { return stages_; }
   /// Lowers what is planned to what all stages can: sequences at a time, shared KV.
   void limit(sched::SchedulerOptions& options) const;
+  /// Each worker, and whether it still answers. Any thread.
+  std::map<std::string, bool> nodes() const { return pool_->nodes(); }
+  /// Bytes of boundary tensors that each row has on its way from a stage to the next one: one
+  /// number for each hop.
+  const std::vector<std::uint64_t>& hop_row_bytes() const { return hop_row_bytes_; }
   /// Memory of each stage's process now, by worker address.
   Result<std::map<std::string, wire::Pong>> status();
 
@@ -67,12 +75,14 @@ class Chain final : public StepRunner {
   Status set_up_parts();
   Status assign();
   Status warm_up();
+  void count_hops();
 
   std::unique_ptr<WorkerPool> pool_;
   const ChainPlan plan_;
   const Clock& clock_;
   const ChainId id_;
   std::vector<StageReport> stages_;
+  std::vector<std::uint64_t> hop_row_bytes_;
   StepId last_step_{0};
   bool is_sampled_apart_ = false;  ///< sampling goes straight to the last stage
 };

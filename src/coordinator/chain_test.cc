@@ -7,6 +7,7 @@
 
 #include "coordinator/answer_waiter.h"
 #include "text/test_vocabulary.h"
+#include "wire/int8_rows.h"
 #include "worker/worker_testing.h"
 
 namespace paceline::coordinator {
@@ -263,6 +264,63 @@ TEST_F(ChainTest, AWorkerThatIsSilentIsNamed) {
   ASSERT_TRUE(pool) << pool.error().message();
   expect_error((*pool)->await_result(StepId(1), in_an_hour()), ErrorCode::kUnavailable,
                {"worker " + stubborn.address() + " has not answered for 1"});
+}
+
+TEST_F(ChainTest, TheEndOfAWorkerIsNoticedWhereNobodyWaits) {
+  std::atomic<bool> is_to_end = false;
+  StubbornWorker stubborn(workers_.transport());
+  stubborn.on_ping = [&](net::Connection& connection) {
+    if (is_to_end) connection.close(Error(ErrorCode::kInternal, "killed"));
+  };
+  const std::string a = workers_.start();
+  const std::string b = stubborn.address();
+  const auto pool = connect({a, b});
+  ASSERT_TRUE(pool) << pool.error().message();
+  EXPECT_FALSE((*pool)->failure());
+  EXPECT_EQ((*pool)->nodes(), (std::map<std::string, bool>{{a, true}, {b, true}}));
+  is_to_end = true;
+  for (int i = 0; i < 600 && !(*pool)->failure(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_TRUE((*pool)->failure());
+  EXPECT_THAT((*pool)->failure()->message(), HasSubstr("worker " + b + " is gone"));
+  EXPECT_EQ((*pool)->nodes(), (std::map<std::string, bool>{{a, true}, {b, false}}));
+}
+
+TEST_F(ChainTest, SilenceIsNoticedWhereNobodyWaits) {
+  StubbornWorker stubborn(workers_.transport());
+  const std::string a = workers_.start();
+  const auto pool = connect({a, stubborn.address()});
+  ASSERT_TRUE(pool) << pool.error().message();
+  EXPECT_TRUE((*pool)->nodes().at(stubborn.address()));
+  for (int i = 0; i < 1000 && !(*pool)->failure(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_TRUE((*pool)->failure());
+  EXPECT_THAT((*pool)->failure()->message(),
+              HasSubstr("worker " + stubborn.address() + " has not answered"));
+  EXPECT_TRUE((*pool)->nodes().at(a));
+  EXPECT_FALSE((*pool)->nodes().at(stubborn.address()));
+}
+
+TEST_F(ChainTest, BytesOfAHopAreThoseOfItsRows) {
+  const std::string a = workers_.start();
+  const std::string b = workers_.start();
+  ChainPlan native = plan({{a, {0, 2}}, {b, {2, kFakeLayers}}});
+  std::uint64_t values = 0;
+  {
+    const auto chain = start(native);
+    ASSERT_TRUE(chain) << chain.error().message();
+    ASSERT_EQ((*chain)->hop_row_bytes().size(), 1U);
+    const auto& boundary = (*chain)->stages()[0].ready.output_boundary;
+    ASSERT_EQ(boundary.size(), 1U);
+    values = boundary[0].row_shape.at(0);
+    EXPECT_EQ((*chain)->hop_row_bytes()[0], values * size_bytes(boundary[0].type));
+  }
+  native.link_precision = LinkPrecision::kInt8;
+  const auto coded = start(native);
+  ASSERT_TRUE(coded) << coded.error().message();
+  EXPECT_EQ((*coded)->hop_row_bytes()[0], wire::int8_row_bytes(values));
 }
 
 TEST_F(ChainTest, ABusyWorkerIsNotSilent) {

@@ -72,6 +72,15 @@ class FakeChain final : public StepRunner {
     is_held_ = is_held;
     held_.notify_all();
   }
+  std::optional<Error> failure() const override {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  /// Whether or not somebody waits for a result.
+  void end(Error failure) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(failure);
+  }
   std::size_t open_sequences() {
     const std::lock_guard lock(mutex_);
     return open_.size();
@@ -132,7 +141,8 @@ class FakeChain final : public StepRunner {
     return block[position % kBlockTokens];
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::optional<Error> failure_;
   std::condition_variable held_;
   bool is_held_ = false;
   bool woken_ = false;

@@ -21,6 +21,8 @@ class StepRunner {
   virtual Result<std::optional<wire::StepResult>> await(StepId step, Deadline deadline) = 0;
   /// Ends an await() under way, or else the next one. Any thread.
   virtual void wake() = 0;
+  /// Why it runs nothing more, also where nobody awaits anything. Any thread.
+  virtual std::optional<Error> failure() const { return std::nullopt; }
 };
 
 }  // namespace paceline::coordinator

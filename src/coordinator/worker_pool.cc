@@ -14,6 +14,9 @@ namespace {
 constexpr auto kPingInterval = std::chrono::milliseconds(500);
 /// A worker answers pings on its network thread, however busy its engine is.
 constexpr auto kSilenceLimit = std::chrono::seconds(4);
+/// The same where nobody waits. Counted and not measured: while this process is stopped there are
+/// no beats.
+constexpr std::uint32_t kUnansweredBeats = 10;
 
 wire::Hello hello_of(const std::string& name) {
   wire::Hello hello;
@@ -136,7 +139,9 @@ Status WorkerPool::pass_on(const std::string& worker, wire::Frame& frame) {
 
 void WorkerPool::on_frame(const std::string& worker, wire::Frame frame) {
   const std::lock_guard lock(mutex_);
-  peers_[worker].last_heard = clock_.now();
+  Peer& peer = peers_[worker];
+  peer.last_heard = clock_.now();
+  peer.unanswered_beats = 0;
   record(worker, frame);
   changed_.notify_all();
 }
@@ -180,6 +185,7 @@ void WorkerPool::record_result(const std::string& worker, const wire::Address& a
 
 void WorkerPool::on_closed(const std::string& worker, const Error& reason) {
   const std::lock_guard lock(mutex_);
+  peers_[worker].is_gone = true;
   if (!failure_) {
     failure_ = Error(ErrorCode::kUnavailable,
                      fmt::format("worker {} is gone: {}", worker, reason.message()));
@@ -200,13 +206,24 @@ void WorkerPool::ping(std::uint64_t nonce) {
 void WorkerPool::beat(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
+    count_beat();
     ping(++nonce_);
     changed_.wait_for(lock, stop, kPingInterval, [] { return false; });
   }
 }
 
 /// With the mutex held.
-Status WorkerPool::check_silence() {
+void WorkerPool::count_beat() {
+  for (auto& [address, peer] : peers_) {
+    if (!peer.welcome || ++peer.unanswered_beats <= kUnansweredBeats || failure_) continue;
+    failure_ = Error(ErrorCode::kUnavailable,
+                     fmt::format("worker {} has not answered {} pings", address, kUnansweredBeats));
+    changed_.notify_all();
+  }
+}
+
+/// With the mutex held.
+Status WorkerPool::check_silence() const {
   for (const auto& [address, peer] : peers_) {
     const Duration silent = clock_.now() - peer.last_heard;
     if (peer.connection && silent > kSilenceLimit) {
@@ -260,6 +277,20 @@ void WorkerPool::wake() {
   const std::lock_guard lock(mutex_);
   is_woken_ = true;
   changed_.notify_all();
+}
+
+std::optional<Error> WorkerPool::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+std::map<std::string, bool> WorkerPool::nodes() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, bool> nodes;
+  for (const auto& [address, peer] : peers_) {
+    nodes[address] = !peer.is_gone && peer.unanswered_beats <= kUnansweredBeats;
+  }
+  return nodes;
 }
 
 Result<std::map<std::string, wire::Pong>> WorkerPool::ping_all(Deadline deadline) {

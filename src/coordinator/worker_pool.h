@@ -56,6 +56,11 @@ class WorkerPool {
   /// fault, is the error and is named. None where wake() was called.
   Result<std::optional<wire::StepResult>> await_result(StepId step, Deadline deadline);
   void wake();
+  /// The first failure, noticed also where nobody waits: a worker's end at once, its silence after
+  /// some seconds.
+  std::optional<Error> failure() const;
+  /// By address, whether it still answers.
+  std::map<std::string, bool> nodes() const;
   /// The last Pong of each worker.
   Result<std::map<std::string, wire::Pong>> ping_all(Deadline deadline);
 
@@ -67,6 +72,8 @@ class WorkerPool {
     std::optional<wire::Welcome> welcome;
     std::optional<wire::Pong> pong;
     TimePoint last_heard;
+    std::uint32_t unanswered_beats = 0;  ///< since it was heard last
+    bool is_gone = false;
   };
 
   explicit WorkerPool(const Clock& clock);
@@ -80,7 +87,8 @@ class WorkerPool {
   Status pass_on(const std::string& worker, wire::Frame& frame);
   void ping(std::uint64_t nonce);
   void beat(const std::stop_token& stop);
-  Status check_silence();
+  void count_beat();
+  Status check_silence() const;
   /// Waits until `is_there` holds, checking for silence; the lock is held by both.
   template <typename Predicate>
   Status wait_until(std::unique_lock<std::mutex>& lock, Deadline deadline, Predicate is_there);

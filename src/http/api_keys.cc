@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <span>
 #include <system_error>
 #include <utility>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "http/ascii.h"
 #include "system/files.h"
 
@@ -27,16 +27,6 @@ std::array<std::uint8_t, 32> digest_of(std::string_view key) {
       ::EVP_Digest(key.data(), key.size(), digest.data(), nullptr, ::EVP_sha256(), nullptr);
   PACELINE_CHECK(is_done == 1);
   return digest;
-}
-
-std::string hex(std::span<const std::uint8_t> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : bytes) {
-    text += kDigits[byte >> 4U];
-    text += kDigits[byte & 15U];
-  }
-  return text;
 }
 
 std::optional<std::array<std::uint8_t, 32>> parse_digest(std::string_view text) {
@@ -73,10 +63,10 @@ Result<std::string> make_api_key() {
   if (::RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
     return fail(ErrorCode::kInternal, "no random bytes could be had for a key");
   }
-  return "pk-" + hex(bytes);
+  return "pk-" + to_hex(bytes);
 }
 
-std::string hash_api_key(std::string_view key) { return hex(digest_of(key)); }
+std::string hash_api_key(std::string_view key) { return to_hex(digest_of(key)); }
 
 Result<std::shared_ptr<ApiKeys>> ApiKeys::open(const std::filesystem::path& path) {
   std::shared_ptr<ApiKeys> keys(new ApiKeys(path));

@@ -75,9 +75,11 @@ struct ModelFamilies {
         decode(histogram(r, "request_decode_time_seconds", "First token to last token.")),
         ends(counter(r, "request_success_total", "Requests by the reason of their end.")),
         stage_compute(histogram(r, "stage_compute_seconds", "A step's time in a stage.")),
-        hop_bytes(counter(r, "hop_bytes_total", "Bytes sent from a stage to the next one.")),
-        bubble(gauge(r, "pipeline_bubble_ratio", "Share of stage time without work.")),
-        restarts(counter(r, "stage_restarts_total", "Stages that were started again.")) {}
+        stage_queue(histogram(r, "stage_queue_seconds", "A step's waiting in a stage.")),
+        stage_use(gauge(r, "stage_use_ratio", "Share of the time that a stage computes.")),
+        hop_bytes(
+            counter(r, "hop_bytes_total", "Bytes of activations from a stage to the next one.")),
+        bubble(gauge(r, "pipeline_bubble_ratio", "Share of stage time without work.")) {}
 
   Family<Gauge>& running;
   Family<Gauge>& waiting;
@@ -94,9 +96,10 @@ struct ModelFamilies {
   Family<Histogram>& decode;
   Family<Counter>& ends;
   Family<Histogram>& stage_compute;
+  Family<Histogram>& stage_queue;
+  Family<Gauge>& stage_use;
   Family<Counter>& hop_bytes;
   Family<Gauge>& bubble;
-  Family<Counter>& restarts;
 };
 
 class BoundModelMetrics final : public ModelMetrics {
@@ -162,18 +165,24 @@ class BoundModelMetrics final : public ModelMetrics {
              compute_buckets())
         .Observe(to_seconds(compute));
   }
+  void observe_stage_queue(std::uint32_t stage, Duration wait) override {
+    families_.stage_queue.Add(stage_labels(stage), compute_buckets()).Observe(to_seconds(wait));
+  }
+  void set_stage_use(std::uint32_t stage, double share) override {
+    families_.stage_use.Add(stage_labels(stage)).Set(share);
+  }
   void add_hop_bytes(std::string_view from, std::string_view to, std::uint64_t bytes) override {
     families_.hop_bytes
         .Add({{"model", name_}, {"from", std::string(from)}, {"to", std::string(to)}})
         .Increment(static_cast<double>(bytes));
   }
   void set_bubble_ratio(double share) override { bubble_.Set(share); }
-  void count_stage_restart(std::uint32_t stage) override {
-    families_.restarts.Add({{"model", name_}, {"stage", std::to_string(stage)}}).Increment();
-  }
 
  private:
   prometheus::Labels labels() const { return {{"model", name_}}; }
+  prometheus::Labels stage_labels(std::uint32_t stage) const {
+    return {{"model", name_}, {"stage", std::to_string(stage)}};
+  }
 
   ModelFamilies& families_;
   const std::string name_;
@@ -235,6 +244,10 @@ struct Metrics::Impl {
   Gauge& http_open =
       gauge(registry, "http_requests_in_flight", "Requests being read or answered.").Add({});
   Gauge& http_streams = gauge(registry, "http_streams", "Streams being answered.").Add({});
+  Counter& spans_exported =
+      counter(registry, "trace_spans_exported_total", "Spans that the receiver took.").Add({});
+  Counter& spans_dropped =
+      counter(registry, "trace_spans_dropped_total", "Spans without room, or refused.").Add({});
   Family<Gauge>& node_up = gauge(registry, "node_up", "1 where the node answers, else 0.");
 
   std::mutex mutex;
@@ -271,6 +284,11 @@ void Metrics::set_http_open(std::size_t connections, std::size_t requests, std::
 
 void Metrics::set_node_up(const std::string& node, bool is_up) {
   impl_->node_up.Add({{"node", node}}).Set(is_up ? 1 : 0);
+}
+
+void Metrics::count_spans(std::size_t exported, std::size_t dropped) {
+  impl_->spans_exported.Increment(static_cast<double>(exported));
+  impl_->spans_dropped.Increment(static_cast<double>(dropped));
 }
 
 std::string Metrics::text() const {

@@ -45,10 +45,12 @@ class ModelMetrics {
   virtual void observe_request(const RequestTimes& times, FinishedReason reason) = 0;
 
   virtual void observe_stage(std::uint32_t stage, StepPhase phase, Duration compute) = 0;
+  /// How long a step waited in a stage for those before it.
+  virtual void observe_stage_queue(std::uint32_t stage, Duration wait) = 0;
+  virtual void set_stage_use(std::uint32_t stage, double share) = 0;  ///< of the time, 0 to 1
   virtual void add_hop_bytes(std::string_view from, std::string_view to, std::uint64_t bytes) = 0;
   /// Of the stages' time, the share in which they had nothing to compute while requests ran.
   virtual void set_bubble_ratio(double share) = 0;
-  virtual void count_stage_restart(std::uint32_t stage) = 0;
 };
 
 /// Thread-safe.
@@ -67,6 +69,8 @@ class Metrics {
   void count_http(std::string_view method, std::string_view route, int status, Duration duration);
   void set_http_open(std::size_t connections, std::size_t requests, std::size_t streams);
   void set_node_up(const std::string& node, bool is_up);
+  /// Of traces: taken by the receiver, and lost.
+  void count_spans(std::size_t exported, std::size_t dropped);
 
   /// Prometheus' text format, to be sent as kMetricsContentType.
   std::string text() const;

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -107,7 +111,8 @@ TEST(Metrics, CountWhatIsToldThem) {
   model.add_prompt_tokens(110);
   model.add_generation_tokens(7);
   model.set_bubble_ratio(0.5);
-  model.count_stage_restart(1);
+  model.set_stage_use(1, 0.75);
+  model.observe_stage_queue(1, milliseconds(2));
   model.add_hop_bytes("0", "1", 4096);
   model.add_hop_bytes("0", "1", 4096);
   metrics.set_node_up("a:7400", true);
@@ -122,7 +127,8 @@ TEST(Metrics, CountWhatIsToldThem) {
   EXPECT_EQ(text.at("prompt_tokens_total{model=\"org/m\"}"), 110);
   EXPECT_EQ(text.at("generation_tokens_total{model=\"org/m\"}"), 7);
   EXPECT_EQ(text.at("pipeline_bubble_ratio{model=\"org/m\"}"), 0.5);
-  EXPECT_EQ(text.at("stage_restarts_total{model=\"org/m\",stage=\"1\"}"), 1);
+  EXPECT_EQ(text.at("stage_use_ratio{model=\"org/m\",stage=\"1\"}"), 0.75);
+  EXPECT_EQ(text.at("stage_queue_seconds_count{model=\"org/m\",stage=\"1\"}"), 1);
   EXPECT_EQ(text.at("hop_bytes_total{from=\"0\",model=\"org/m\",to=\"1\"}"), 8192);
   EXPECT_EQ(text.at("node_up{node=\"a:7400\"}"), 1);
   EXPECT_EQ(text.at("node_up{node=\"b:7400\"}"), 0);
@@ -178,6 +184,41 @@ TEST(Metrics, WhatClientsSendMakesNoNewSeries) {
   EXPECT_EQ(text.at("http_connections"), 5);
   EXPECT_EQ(text.at("http_requests_in_flight"), 2);
   EXPECT_EQ(text.at("http_streams"), 1);
+}
+
+/// Its families and, of counters and gauges, its labels: a panel that shows nothing is of no use.
+TEST(Metrics, TheDashboardShowsWhatThereIs) {
+  Metrics metrics;
+  ModelMetrics& model = metrics.model("m");
+  model.observe_stage(0, StepPhase::kDecode, milliseconds(1));
+  model.observe_stage_queue(0, milliseconds(1));
+  model.set_stage_use(0, 1);
+  model.add_hop_bytes("0", "1", 1);
+  metrics.set_node_up("a", true);
+  metrics.count_http("GET", "/v1/models", 200, milliseconds(1));
+  metrics.set_http_open(1, 1, 1);
+  const Exposition text(metrics.text());
+  std::ifstream file(PACELINE_SOURCE_DIR "/deploy/grafana/paceline.json");
+  const std::string dashboard((std::istreambuf_iterator<char>(file)), {});
+  const std::regex name("paceline_[a-z0-9_]+");
+  std::set<std::string> shown;
+  for (std::sregex_iterator at(dashboard.begin(), dashboard.end(), name), end; at != end; ++at) {
+    shown.insert(at->str());
+  }
+  EXPECT_GE(shown.size(), 25U);
+  for (const std::string& series : shown) {
+    const auto is_series = [&series](const auto& sample) {
+      return sample.first == series || sample.first.starts_with(series + "{");
+    };
+    EXPECT_TRUE(std::any_of(text.samples.begin(), text.samples.end(), is_series)) << series;
+  }
+  // And the other way round: nothing that is counted is left out.
+  for (const auto& [family, type] : text.types) {
+    const auto is_family = [&family = family](const std::string& series) {
+      return series.starts_with(family);
+    };
+    EXPECT_TRUE(std::any_of(shown.begin(), shown.end(), is_family)) << family;
+  }
 }
 
 TEST(Metrics, LabelsAreEscaped) {

@@ -7,6 +7,8 @@
 #include <random>
 #include <span>
 
+#include "base/hex.h"
+
 namespace paceline::obs {
 namespace {
 
@@ -39,10 +41,6 @@ void fill_randomly(std::span<std::uint8_t> bytes) {
   do {
     for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(device());
   } while (is_zero(bytes));
-}
-
-std::string hex(std::span<const std::uint8_t> bytes) {
-  return fmt::format("{:02x}", fmt::join(bytes.begin(), bytes.end(), ""));
 }
 
 }  // namespace
@@ -83,7 +81,7 @@ TraceContext new_trace(bool is_sampled) {
   return context;
 }
 
-std::string trace_id_text(const TraceContext& context) { return hex(context.trace_id); }
-std::string span_id_text(const TraceContext& context) { return hex(context.parent_id); }
+std::string trace_id_text(const TraceContext& context) { return to_hex(context.trace_id); }
+std::string span_id_text(const TraceContext& context) { return to_hex(context.parent_id); }
 
 }  // namespace paceline::obs

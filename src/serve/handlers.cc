@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "serve/chat_reply.h"
 #include "serve/completion_reply.h"
+#include "serve/openapi.h"
 #include "serve/prompts.h"
 #include "serve/response_reply.h"
 #include "system/random_ids.h"
@@ -83,7 +84,8 @@ std::vector<http::Route> Handlers::routes() {
       {"POST", "/tokenize", by_reference(&Handlers::tokenize)},
       {"POST", "/detokenize", by_reference(&Handlers::detokenize)},
       {"GET", "/health", by_reference(&Handlers::health), open},
-      {"GET", "/version", by_reference(&Handlers::version), open}};
+      {"GET", "/version", by_reference(&Handlers::version), open},
+      {"GET", "/openapi.json", by_reference(&Handlers::describe), open}};
 }
 
 void Handlers::list_models(http::Exchange& exchange) {
@@ -112,8 +114,17 @@ void Handlers::health(http::Exchange& exchange) {
 
 void Handlers::version(http::Exchange& exchange) { respond(exchange, Json{{"version", kVersion}}); }
 
+void Handlers::describe(http::Exchange& exchange) {
+  http::Response response;
+  response.body = openapi_json();
+  exchange.respond(std::move(response));
+}
+
 void Handlers::show_metrics(http::Exchange& exchange) {
-  for (const auto& model : registry_.models()) model->look();
+  for (const auto& model : registry_.models()) {
+    model->look();
+    for (const auto& [node, is_up] : model->nodes()) options_.metrics->set_node_up(node, is_up);
+  }
   http::Response response;
   response.content_type = obs::kMetricsContentType;
   response.body = options_.metrics->text();
@@ -171,6 +182,7 @@ Reply::Parts Handlers::parts_for(const Exchange& exchange, const ModelRegistry::
   parts.exchange = exchange;
   parts.model = found.model;
   parts.clock = &clock_;
+  parts.spans = options_.spans;
   parts.head = {system::random_id(id_prefix), system::unix_seconds(), found.name};
   parts.asked = asked;
   return parts;

@@ -13,6 +13,7 @@
 #include "http/exchange.h"
 #include "http/router.h"
 #include "obs/metrics.h"
+#include "obs/span_exporter.h"
 #include "serve/model_registry.h"
 #include "serve/ping_timer.h"
 
@@ -20,7 +21,8 @@ namespace paceline::serve {
 
 struct HandlerOptions {
   Duration ping_interval = std::chrono::seconds(15);
-  obs::Metrics* metrics = nullptr;  ///< null: nothing is counted
+  obs::Metrics* metrics = nullptr;     ///< null: nothing is counted
+  obs::SpanExporter* spans = nullptr;  ///< null: no traces; must outlive all models
 };
 
 /// Thread-safe. The registry and the clock must outlive it, and it the server that calls it.
@@ -44,6 +46,7 @@ class Handlers {
   void detokenize(http::Exchange& exchange);
   void health(http::Exchange& exchange);
   void version(http::Exchange& exchange);
+  void describe(http::Exchange& exchange);
   /// Needs HandlerOptions::metrics.
   void show_metrics(http::Exchange& exchange);
 

@@ -68,6 +68,23 @@ TEST_F(HandlersTest, HealthFollowsTheModels) {
 
 TEST_F(HandlersTest, Version) { EXPECT_EQ(call(&Handlers::version)->json()["version"], kVersion); }
 
+TEST_F(HandlersTest, AllRoutesAreDescribed) {
+  const auto described = call(&Handlers::describe)->json();
+  EXPECT_EQ(described["openapi"], "3.1.0");
+  for (const auto& route : handlers_->routes()) {
+    std::string path = route.pattern;
+    if (const auto dots = path.find("..."); dots != std::string::npos) path.erase(dots, 3);
+    ASSERT_TRUE(described["paths"].contains(path)) << path;
+    const std::string method = route.method == "GET" ? "get" : "post";
+    ASSERT_TRUE(described["paths"][path].contains(method)) << route.method << " " << path;
+    const auto& operation = described["paths"][path][method];
+    // Open ones say so; all others have what the description says of all.
+    EXPECT_EQ(operation.contains("security"), !route.policy.needs_key) << path;
+    EXPECT_EQ(operation["responses"].contains("401"), route.policy.needs_key) << path;
+    EXPECT_EQ(operation.contains("requestBody"), route.method == "POST") << path;
+  }
+}
+
 TEST_F(HandlersTest, MetricsOfWhatWasAnswered) {
   ask_chat(hello())->wait();
   const auto response = call(&Handlers::show_metrics);

@@ -18,9 +18,7 @@ void respond(http::Exchange& exchange, const api::ApiError& error) {
   http::Response response;
   response.status = error.status;
   response.body = api::dump(api::to_json(error));
-  if (error.retry_after_s > 0)
-    response.headers["Retry-After"] = std::to_string(error.retry_after_s);
-  if (!error.may_retry) response.headers["x-should-retry"] = "false";
+  response.headers = api::error_headers(error);
   exchange.respond(std::move(response));
 }
 
@@ -53,6 +51,7 @@ class Reply::PromptListener final : public coordinator::AnswerListener {
 Reply::Reply(Parts parts)
     : parts_(std::move(parts)),
       meter_(parts_.model->metrics(), answers(), parts_.clock->now()),
+      trace_(parts_.spans, parts_.exchange->request(), parts_.head.model),
       last_sent_(parts_.clock->now()) {}
 
 Status Reply::submit(std::size_t prompt, coordinator::GenerationRequest request) {
@@ -89,6 +88,7 @@ void Reply::fail(const api::ApiError& error) {
 
 void Reply::fail_locked(const api::ApiError& error) {
   if (is_over_.exchange(true)) return;
+  trace_.fail(error.status);
   if (!has_begun_) return respond(*parts_.exchange, error);
   fail_stream(error);
 }
@@ -114,7 +114,9 @@ void Reply::on_tokens(std::size_t answer, std::span<const wire::Sample> samples,
 
 void Reply::on_finished(std::size_t answer, const coordinator::Generation& generation) {
   const std::lock_guard lock(mutex_);
-  meter_.finish(generation, answer % asked().choices == 0, parts_.clock->now());
+  const bool is_first = answer % asked().choices == 0;
+  meter_.finish(generation, is_first, parts_.clock->now());
+  trace_.add_answer(generation, is_first);
   ++finished_;
   if (is_over_) return;
   if (generation.finish_reason == coordinator::FinishReason::kCancelled) {

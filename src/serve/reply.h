@@ -15,6 +15,7 @@
 #include "http/exchange.h"
 #include "serve/choice_tokens.h"
 #include "serve/request_meter.h"
+#include "serve/request_trace.h"
 #include "serve/served_model.h"
 
 namespace paceline::serve {
@@ -33,6 +34,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
     api::ResponseHead head;
     api::GenerationFields asked;
     std::size_t prompts = 1;
+    obs::SpanExporter* spans = nullptr;  ///< null: no trace is made
   };
   virtual ~Reply() = default;
 
@@ -90,6 +92,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   std::size_t finished_ = 0;
   api::Usage usage_;
   RequestMeter meter_;
+  RequestTrace trace_;
   TimePoint last_sent_;
   bool has_begun_ = false;  ///< the stream
 };

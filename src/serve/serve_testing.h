@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "coordinator/fake_chain_testing.h"
+#include "http/local_exchange.h"
 #include "serve/handlers.h"
 #include "text/test_vocabulary.h"
 
@@ -23,11 +23,11 @@ namespace paceline::serve {
 using nlohmann::ordered_json;
 
 /// Waits for the end of what it asked.
-class FakeExchange final : public http::Exchange {
+class FakeExchange final : public http::LocalExchange {
  public:
-  explicit FakeExchange(std::string body = "") { request_.body = std::move(body); }
-
-  const http::Request& request() const override { return request_; }
+  explicit FakeExchange(std::string body = "") : LocalExchange(http::Request()) {
+    request_.body = std::move(body);
+  }
   void respond(http::Response response) override {
     const std::lock_guard lock(mutex_);
     EXPECT_FALSE(has_ended_) << "answered twice";
@@ -42,7 +42,6 @@ class FakeExchange final : public http::Exchange {
     head_ = std::move(head);
   }
   bool write(std::string_view bytes) override {
-    std::function<void()> gone;
     {
       const std::lock_guard lock(mutex_);
       EXPECT_TRUE(is_stream_);
@@ -50,10 +49,8 @@ class FakeExchange final : public http::Exchange {
       text_ += bytes;
       changed_.notify_all();
       if (text_.size() < goes_after_) return true;
-      has_gone_ = true;
-      gone = std::exchange(on_gone_, {});
     }
-    if (gone) gone();  // as a server may: out of a write
+    LocalExchange::go();  // as a server may: out of a write
     return false;
   }
   void end() override {
@@ -65,30 +62,12 @@ class FakeExchange final : public http::Exchange {
     is_aborted_ = true;
     end_locked();
   }
-  void on_gone(std::function<void()> call) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!has_gone_) {
-        on_gone_ = std::move(call);
-        return;
-      }
-    }
-    call();
-  }
 
-  http::Request request_;
+  using LocalExchange::request_;
   std::size_t goes_after_ = SIZE_MAX;  ///< bytes
 
   /// The client closes its connection.
-  void go() {
-    std::function<void()> gone;
-    {
-      const std::lock_guard lock(mutex_);
-      gone = std::exchange(on_gone_, {});
-    }
-    ASSERT_TRUE(gone) << "nobody wants to know";
-    gone();
-  }
+  void go() { ASSERT_TRUE(LocalExchange::go()) << "nobody wants to know"; }
   FakeExchange& wait() {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(20), [this] { return has_ended_; }));
@@ -130,7 +109,7 @@ class FakeExchange final : public http::Exchange {
  private:
   void end_locked() {
     has_ended_ = true;
-    on_gone_ = {};
+    forget_gone();
     changed_.notify_all();
   }
 
@@ -138,10 +117,8 @@ class FakeExchange final : public http::Exchange {
   std::condition_variable changed_;
   http::Response head_;
   std::string text_;
-  std::function<void()> on_gone_;
   bool is_stream_ = false;
   bool is_aborted_ = false;
-  bool has_gone_ = false;
   bool has_ended_ = false;
 };
 

@@ -31,7 +31,10 @@ void ServedModel::look() {
     parts_.metrics->set_kv_cache_use(1 - available / parts_.facts.kv_blocks);
   }
   double use = 0;
-  for (const double share : stats.stage_use) use += share;
+  for (std::size_t stage = 0; stage < stats.stage_use.size(); ++stage) {
+    use += stats.stage_use[stage];
+    parts_.metrics->set_stage_use(static_cast<std::uint32_t>(stage), stats.stage_use[stage]);
+  }
   // Of a chain that has nothing to do no stage waits for another.
   const bool is_idle = use == 0 || stats.stage_use.empty();
   parts_.metrics->set_bubble_ratio(
@@ -45,7 +48,14 @@ void ServedModel::note_failure(const Error& error) {
   failure_ = error;
 }
 
-std::optional<Error> ServedModel::failure() const {
+std::map<std::string, bool> ServedModel::nodes() const {
+  return parts_.nodes ? parts_.nodes() : std::map<std::string, bool>();
+}
+
+std::optional<Error> ServedModel::failure() {
+  if (parts_.generator != nullptr) {
+    if (const auto error = parts_.generator->failure()) note_failure(*error);
+  }
   const std::lock_guard lock(mutex_);
   return failure_;
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,6 +45,8 @@ class ServedModel {
         nullptr;  ///< null: only token ids go in, and no text comes out
     std::optional<ChatFormat> chat;
     obs::ModelMetrics* metrics = nullptr;  ///< null: nothing is counted
+    /// Its workers by address, and whether they answer; may be empty.
+    std::function<std::map<std::string, bool>()> nodes = {};
     std::shared_ptr<void> owner =
         {};  ///< keeps the generator and the tokenizer alive; see ModelReaper
   };
@@ -60,13 +64,17 @@ class ServedModel {
   /// What is measured by looking: requests, KV, the stages' use since the last look.
   void look();
 
+  /// By address, whether they answer.
+  std::map<std::string, bool> nodes() const;
+
   /// Told by whoever meets it: a chain that has failed answers nothing more.
   void note_failure(const Error& error);
-  std::optional<Error> failure() const;
+  /// Also one that nobody has met yet: the chain is asked.
+  std::optional<Error> failure();
 
  private:
   Parts parts_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::optional<Error> failure_;
 };
 

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include "base/check.h"
+#include "base/hex.h"
 
 namespace paceline::shard {
 namespace {
@@ -15,16 +16,7 @@ int digit_value(char digit) {
 
 }  // namespace
 
-std::string to_hex(const Sha256Digest& digest) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * digest.size());
-  for (const std::uint8_t byte : digest) {
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 15]);
-  }
-  return text;
-}
+std::string to_hex(const Sha256Digest& digest) { return paceline::to_hex(digest); }
 
 std::optional<Sha256Digest> sha256_from_hex(std::string_view text) {
   Sha256Digest digest = {};

@@ -4,10 +4,18 @@
 
 namespace paceline::system {
 
-std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
+namespace {
+
+template <typename Unit>
+std::int64_t since_1970() {
+  return std::chrono::duration_cast<Unit>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
+
+}  // namespace
+
+std::int64_t unix_seconds() { return since_1970<std::chrono::seconds>(); }
+
+std::int64_t unix_nanoseconds() { return since_1970<std::chrono::nanoseconds>(); }
 
 }  // namespace paceline::system

@@ -7,5 +7,6 @@ namespace paceline::system {
 
 /// Seconds since 1970, UTC.
 std::int64_t unix_seconds();
+std::int64_t unix_nanoseconds();
 
 }  // namespace paceline::system

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import http.client
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -38,14 +39,28 @@ class Response:
         return [item if item == "[DONE]" else json.loads(item) for item in data]
 
 
+@functools.cache
+def tiny_package() -> Path:
+    """SmolLM2's vocabulary and template before 4 small layers of random weights: text that says
+    nothing, a hundred times as fast."""
+    package = testing.temporary_directory() / "random"
+    gguf = package.with_suffix(".gguf")
+    subprocess.run([sys.executable, testing.kSourceDir / "bench/random_gguf.py", "--base",
+                    testing.smollm2_gguf(), "--out", gguf], check=True, stdout=subprocess.DEVNULL)
+    testing.run("compile", gguf, "-o", package).check()
+    gguf.unlink()
+    return package
+
+
 class Service:
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, package: Path | None = None):
         if "--state-dir" not in arguments:  # never the user's own
             state = tempfile.mkdtemp(prefix="state-", dir=testing.temporary_directory())
             arguments = ("--state-dir", state, *arguments)
         self.server = testing.Server(
-            "serve", testing.smollm2_package(), "--port", "0", "--served-model-name", kModel,
-            "--ctx", kContext, "--profile", "exact", *arguments)
+            "serve", package or testing.smollm2_package(), "--port", "0", "--served-model-name", kModel,
+            *([] if "--ctx" in arguments else ["--ctx", kContext]), "--profile", "exact",
+            *arguments)
         self.url = self.server.address
         parts = urllib.parse.urlsplit(self.url)
         self.host, self.port = parts.hostname, parts.port
@@ -70,8 +85,15 @@ class Service:
             response = connection.getresponse()
             return Response(response.status, response.getheaders(), response.read())
 
-    def get(self, path: str) -> Response:
-        return self.request("GET", path)
+    def get(self, path: str, **headers) -> Response:
+        return self.request("GET", path, **headers)
+
+    def metrics(self, **headers) -> dict[str, float]:
+        """By series, without the prefix: 'node_up{node="a"}'."""
+        text = self.get("/metrics", **headers).body.decode()
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        series = [line.removeprefix("paceline_").rpartition(" ") for line in lines]
+        return {name: float(value) for name, _, value in series}
 
     def post(self, path: str, body) -> Response:
         """`body`: bytes as they are, else as JSON."""

@@ -1,6 +1,7 @@
 """Files and batches through the official client, and a server that is killed in the middle of them."""
 
 import json
+import os
 import signal
 import time
 import unittest
@@ -9,23 +10,27 @@ import openai
 import serving
 import paceline_testing as testing
 
-kLines = 100
+# Of the batch in whose middle the server is killed twice.
+kLines = int(os.environ.get("PACELINE_BATCH_LINES", "1000"))
 
 
 def request_line(custom_id: str, **body) -> str:
-    given = {"prompt": f"Number {custom_id}: once upon a time", "max_tokens": 8, "temperature": 0}
+    given = {"prompt": f"Number {custom_id}: once upon a time", "max_tokens": 8, "temperature": 0,
+             "ignore_eos": True}
     return json.dumps({"custom_id": custom_id, "method": "POST", "url": "/v1/completions",
                        "body": {**given, **body}})
 
 
-class BatchTest(unittest.TestCase):
+class BatchCase(unittest.TestCase):
+    package = None
+
     def setUp(self):
         self.state = testing.temporary_directory() / f"state-{self.id()}"
         self.start()
         self.addCleanup(lambda: self.service.close())
 
     def start(self):
-        self.service = serving.Service("--state-dir", self.state)
+        self.service = serving.Service("--state-dir", self.state, package=self.package)
         self.client = openai.OpenAI(base_url=self.service.url + "/v1", api_key="none", max_retries=0,
                                     _strict_response_validation=True)
 
@@ -51,9 +56,15 @@ class BatchTest(unittest.TestCase):
     def results(self, file_id: str) -> list[dict]:
         return [json.loads(line) for line in self.client.files.content(file_id).text.splitlines()]
 
+
+class Kills(BatchCase):
+    def setUp(self):
+        self.package = serving.tiny_package()
+        super().setUp()
+
     def test_one_result_for_each_line_across_two_kills(self):
-        batch_id = self.submit([request_line(f"id-{i}") for i in range(kLines)]).id
-        last = 0
+        batch_id = self.submit([request_line(f"id-{i}", max_tokens=24) for i in range(kLines)]).id
+        last, killed_at = 0, []
         for _ in range(2):
             batch = self.wait(batch_id, lambda b: b.request_counts.completed > last)
             self.assertEqual(batch.status, "in_progress", "the kill comes in the middle of it")
@@ -61,6 +72,7 @@ class BatchTest(unittest.TestCase):
             self.kill()
             self.start()
             kept = self.client.batches.retrieve(batch_id).request_counts.completed
+            killed_at.append(kept)
             self.assertGreaterEqual(kept, last, "what was committed is not asked again")
             last = kept
         batch = self.wait(batch_id, lambda b: b.status == "completed")
@@ -68,16 +80,24 @@ class BatchTest(unittest.TestCase):
         self.assertEqual(batch.request_counts.completed, kLines)
         self.assertIsNone(batch.error_file_id)
         results = self.results(batch.output_file_id)
+        used = [result["response"]["body"]["usage"] for result in results]
+        self.assertEqual(batch.usage.input_tokens, sum(u["prompt_tokens"] for u in used))
+        self.assertEqual(batch.usage.output_tokens, sum(u["completion_tokens"] for u in used))
+        self.assertEqual(batch.usage.total_tokens, sum(u["total_tokens"] for u in used))
         self.assertEqual(sorted(r["custom_id"] for r in results),
                          sorted(f"id-{i}" for i in range(kLines)))
         for result in results:
             self.assertEqual(result["response"]["status_code"], 200)
             self.assertTrue(result["response"]["body"]["choices"][0]["text"])
-        direct = self.client.completions.create(model=serving.kModel, max_tokens=8, temperature=0,
-                                                prompt="Number id-7: once upon a time")
+        direct = self.client.completions.create(
+            model=serving.kModel, max_tokens=24, temperature=0, extra_body={"ignore_eos": True},
+            prompt="Number id-7: once upon a time")
         one = next(r for r in results if r["custom_id"] == "id-7")
         self.assertEqual(one["response"]["body"]["choices"][0]["text"], direct.choices[0].text)
+        print(f"{kLines} lines, killed when {killed_at} were done")
 
+
+class Batches(BatchCase):
     def test_broken_lines_are_error_lines(self):
         batch_id = self.submit([
             request_line("good"), request_line("good"), "{", request_line("hot", temperature=9),
