@@ -33,6 +33,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
     api::ResponseHead head;
     api::GenerationFields asked;
     std::size_t prompts = 1;
+    obs::RequestLog* log = nullptr;  ///< null: not logged
   };
   virtual ~Reply() = default;
 

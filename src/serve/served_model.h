@@ -2,16 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/sampling_defaults.h"
 #include "coordinator/batch_generator.h"
+#include "obs/activity.h"
 #include "obs/metrics.h"
+#include "serve/stage_view.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -33,6 +37,19 @@ struct ChatFormat {
   std::string eos_token;
 };
 
+/// What a chain does at a time. What it has done since the model was there grows: whoever looks
+/// twice has what was between.
+struct ModelLoad {
+  sched::SchedulerStats scheduler;
+  std::vector<double> stage_busy_s;  ///< of each stage, that it computed
+  TimePoint at{};
+};
+
+/// Of all KV blocks, the share that is not free, 0 to 1.
+double kv_use(const ModelLoad& load, const ModelFacts& facts);
+/// Of each stage, the share of the time between two looks that it computed.
+std::vector<double> stage_use(const ModelLoad& before, const ModelLoad& now);
+
 /// Thread-safe.
 class ServedModel {
  public:
@@ -42,11 +59,12 @@ class ServedModel {
     const text::Tokenizer* tokenizer =
         nullptr;  ///< null: only token ids go in, and no text comes out
     std::optional<ChatFormat> chat;
-    obs::ModelMetrics* metrics = nullptr;  ///< null: nothing is counted
+    obs::ModelMetrics* metrics = nullptr;                 ///< null: nothing is counted
+    std::function<std::vector<StageView>()> stages = {};  ///< empty: nothing is known of them
     std::shared_ptr<void> owner =
         {};  ///< keeps the generator and the tokenizer alive; see ModelReaper
   };
-  explicit ServedModel(Parts parts) : parts_(std::move(parts)) {}
+  explicit ServedModel(Parts parts);
 
   const ModelFacts& facts() const { return parts_.facts; }
   const text::Tokenizer* tokenizer() const { return parts_.tokenizer; }
@@ -57,7 +75,11 @@ class ServedModel {
                                   std::shared_ptr<coordinator::AnswerListener> listener);
   void cancel(sched::RequestId request) { parts_.generator->cancel(request); }
   obs::ModelMetrics* metrics() const { return parts_.metrics; }
-  /// What is measured by looking: requests, KV, the stages' use since the last look.
+  obs::Activity& activity() { return activity_; }
+  ModelLoad load();
+  std::vector<StageView> stages() const;
+  /// Gives the metrics what is measured by looking: requests, KV, the stages' use since the last
+  /// look.
   void look();
 
   /// Told by whoever meets it: a chain that has failed answers nothing more.
@@ -66,8 +88,11 @@ class ServedModel {
 
  private:
   Parts parts_;
+  obs::Activity activity_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
+  std::vector<double> stage_busy_s_;
+  ModelLoad last_look_;
 };
 
 }  // namespace paceline::serve
