@@ -33,6 +33,7 @@ ALLOWED = {
     "coordinator": {"base", "system", "text", "shard", "plan", "kv", "spec", "sched",
                     "sampling", "wire", "net"},
     "http": {"base", "system"},
+    "page": {"base", "http"},
     "obs": {"base"},
     "api": {"base", "sampling"},
     "batch": {"base", "system", "http", "api"},
@@ -40,7 +41,8 @@ ALLOWED = {
               "obs", "api"},
     "cli": {"base", "system", "model", "text", "shard", "plan", "load", "kv", "spec", "sched",
             "sampling", "wire", "net", "cut", "compiler", "engine", "draft", "worker",
-            "coordinator", "http", "obs", "api", "batch", "serve"},
+            "coordinator", "http", "obs", "api", "batch", "serve",
+            "page"},
     "apps": {"cli"},
 }
 PURE = {"base", "plan", "load", "kv", "spec", "sched", "sampling", "wire", "api"}

@@ -21,6 +21,9 @@
 #include "http/server.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
+#include "obs/request_log.h"
+#include "page/page.h"
+#include "serve/fleet_monitor.h"
 #include "serve/handlers.h"
 #include "serve/model_reaper.h"
 #include "serve/model_registry.h"
@@ -58,12 +61,30 @@ std::vector<std::string> model_names(const ServeFlags& flags) {
 /// What all parts count and look at.
 struct Observed {
   obs::Metrics metrics;
+  obs::RequestLog requests;
   std::atomic<http::Server*> server = nullptr;  ///< once it listens
 };
 
-void note_access(obs::Metrics& metrics, const http::AccessRecord& record) {
-  metrics.count_http(record.method, record.route, record.status, record.duration);
-  obs::log(obs::LogLevel::kInfo, "request",
+/// What had no answer is in the log of requests, too; answers put themselves there.
+void note_refused(obs::RequestLog& requests, const http::AccessRecord& record) {
+  if (record.status < 400 || record.method != "POST" || !record.route.starts_with("/v1/")) return;
+  obs::RequestRecord refused;
+  refused.id = record.request_id;
+  refused.route = record.route;
+  refused.tenant = record.tenant;
+  refused.unix_seconds = system::unix_seconds();
+  refused.whole = record.duration;
+  refused.end = "refused";
+  refused.status = record.status;
+  requests.add_refused(std::move(refused));
+}
+
+void note_access(Observed& observed, const http::AccessRecord& record) {
+  observed.metrics.count_http(record.method, record.route, record.status, record.duration);
+  note_refused(observed.requests, record);
+  // An open page asks every second.
+  const bool is_page = record.route == "/fleet" || record.route.starts_with("/assets/");
+  obs::log(is_page ? obs::LogLevel::kDebug : obs::LogLevel::kInfo, "request",
            {{"request_id", record.request_id},
             {"method", record.method},
             {"route", record.route},
@@ -74,7 +95,7 @@ void note_access(obs::Metrics& metrics, const http::AccessRecord& record) {
             {"complete", record.is_complete}});
 }
 
-Result<http::ServerOptions> server_options(const ServeFlags& flags, obs::Metrics& metrics) {
+Result<http::ServerOptions> server_options(const ServeFlags& flags, Observed& observed) {
   http::ServerOptions options;
   options.address = flags.host;
   options.port = flags.port;
@@ -86,16 +107,16 @@ Result<http::ServerOptions> server_options(const ServeFlags& flags, obs::Metrics
   if (!flags.api_keys.empty()) {
     PACELINE_ASSIGN_OR_RETURN(options.api_keys, http::ApiKeys::open(flags.api_keys));
   }
-  options.access_log = [&metrics](const http::AccessRecord& record) {
-    note_access(metrics, record);
+  options.access_log = [&observed](const http::AccessRecord& record) {
+    note_access(observed, record);
   };
   return options;
 }
 
 Result<std::unique_ptr<http::Server>> start_server(const ServeFlags& flags,
                                                    serve::Handlers& handlers, BatchService* batches,
-                                                   Observed& observed) {
-  PACELINE_ASSIGN_OR_RETURN(auto options, server_options(flags, observed.metrics));
+                                                   serve::FleetMonitor& fleet, Observed& observed) {
+  PACELINE_ASSIGN_OR_RETURN(auto options, server_options(flags, observed));
   http::Router router;
   router.add("GET", "/metrics", [&handlers, &observed](const serve::Handlers::Exchange& exchange) {
     if (const http::Server* server = observed.server) {
@@ -105,6 +126,8 @@ Result<std::unique_ptr<http::Server>> start_server(const ServeFlags& flags,
     handlers.show_metrics(*exchange);
   });
   for (auto& route : handlers.routes()) router.add(std::move(route));
+  for (auto& route : fleet.routes()) router.add(std::move(route));
+  for (auto& route : page::routes()) router.add(std::move(route));
   if (batches != nullptr) {
     for (auto& route : batches->routes()) router.add(std::move(route));
   }
@@ -142,6 +165,9 @@ Result<std::unique_ptr<serve::ServedModel>> load_model(const ChainFlags& flags,
     parts.chat = serve::ChatFormat{std::move(format->chat_template), std::move(format->source),
                                    std::move(format->bos_token), std::move(format->eos_token)};
   }
+  parts.stages = [&chain = session->chain()] {
+    return serve::stage_views(chain.stages(), chain.workers());
+  };
   parts.owner = session;
   return std::make_unique<serve::ServedModel>(std::move(parts));
 }
@@ -156,6 +182,7 @@ void show_how_to_ask(const ServeFlags& flags, const std::string& url, const std:
   fmt::print(
       "try: curl {}/v1/{} -H 'Content-Type: application/json'{} -d '{{\"model\":\"{}\",{}}}'\n",
       url, can_chat ? "chat/completions" : "completions", key, name, asked);
+  fmt::print("page: {}/\n", url);
   std::fflush(stdout);
 }
 
@@ -188,10 +215,13 @@ Status serve(const ServeFlags& flags) {
   serve::HandlerOptions options;
   options.metrics = &observed.metrics;
   options.spans = spans.get();
+  options.log = &observed.requests;
   serve::Handlers handlers(registry, clock, options);
+  serve::FleetMonitor fleet(registry, observed.requests, clock);
+  fleet.start();
   PACELINE_ASSIGN_OR_RETURN(const auto batches, BatchService::open(flags.state_directory));
   PACELINE_ASSIGN_OR_RETURN(const auto server,
-                            start_server(flags, handlers, batches.get(), observed));
+                            start_server(flags, handlers, batches.get(), fleet, observed));
   // Listens before the model is there: who asks too early is told to come again.
   fmt::print("{}{}\n", coordinator::kListeningPrefix, server->url());
   std::fflush(stdout);

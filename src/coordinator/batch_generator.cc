@@ -143,8 +143,8 @@ void BatchGenerator::cancel(sched::RequestId request) {
 BatchStats BatchGenerator::stats() {
   const std::lock_guard lock(mutex_);
   const TimePoint now = clock_.now();
-  const double elapsed = to_microseconds(now - std::exchange(use_since_, now));
-  return {scheduler_.stats(), shape_, pipeline_.take_use(elapsed)};
+  const Duration elapsed = now - std::exchange(use_since_, now);
+  return {scheduler_.stats(), shape_, pipeline_.take_use(to_microseconds(elapsed)), elapsed, now};
 }
 
 std::optional<Error> BatchGenerator::failure() {

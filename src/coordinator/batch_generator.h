@@ -63,6 +63,8 @@ struct BatchStats {
   sched::PipelineShape shape;
   /// Of each stage, the share of the time since the last call that it computed.
   std::vector<double> stage_use;
+  Duration use_time{};  ///< since the last call
+  TimePoint at{};
 };
 
 /// Lifecycle: runs from the constructor to the destructor, which ends what is left as cancelled.

@@ -68,6 +68,8 @@ class Chain final : public StepRunner {
   const std::vector<std::uint64_t>& hop_row_bytes() const { return hop_row_bytes_; }
   /// Memory of each stage's process now, by worker address.
   Result<std::map<std::string, wire::Pong>> status();
+  /// The same as far as it is known, from any thread and without waiting.
+  std::map<std::string, WorkerState> workers() const { return pool_->states(); }
 
  private:
   Chain(std::unique_ptr<WorkerPool> pool, ChainPlan plan, const Clock& clock);

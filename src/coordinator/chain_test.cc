@@ -90,6 +90,11 @@ TEST_F(ChainTest, TextComesOutOfAChainAsOutOfTheWholeModel) {
   EXPECT_EQ((*chain)->stages()[1].worker_name, "w1");
   EXPECT_EQ((*chain)->stages()[2].ready.weight_bytes, 3000U);
   EXPECT_EQ((*chain)->status()->size(), 2U);
+  const auto workers = (*chain)->workers();
+  ASSERT_EQ(workers.size(), 2U);
+  EXPECT_EQ(workers.at(b).welcome.name, "w1");
+  ASSERT_TRUE(workers.at(b).pong) << "status() has waited for it";
+  EXPECT_GT(workers.at(b).round_trip, Duration::zero());
   const text::Tokenizer tokenizer = text::test_tokenizer("bpe");
   BatchOptions options;
   options.scheduler.context_tokens = 64;

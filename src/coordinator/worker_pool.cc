@@ -17,6 +17,8 @@ constexpr auto kSilenceLimit = std::chrono::seconds(4);
 /// The same where nobody waits. Counted and not measured: while this process is stopped there are
 /// no beats.
 constexpr std::uint32_t kUnansweredBeats = 10;
+/// Pings whose times are kept: more than fit in the limit above.
+constexpr std::size_t kKeptPings = 64;
 
 wire::Hello hello_of(const std::string& name) {
   wire::Hello hello;
@@ -153,7 +155,7 @@ void WorkerPool::record(const std::string& worker, wire::Frame& frame) {
   } else if (auto* ready = std::get_if<wire::StageReady>(&frame.message)) {
     ready_[frame.address.stage] = std::move(*ready);
   } else if (auto* pong = std::get_if<wire::Pong>(&frame.message)) {
-    peers_[worker].pong = *pong;
+    record_pong(peers_[worker], *pong);
   } else if (auto* result = std::get_if<wire::StepResult>(&frame.message)) {
     record_result(worker, frame.address, *result);
   } else if (std::holds_alternative<wire::LinkStage>(frame.message) ||
@@ -165,6 +167,13 @@ void WorkerPool::record(const std::string& worker, wire::Frame& frame) {
       failure_ = Error(fault->code, fmt::format("worker {}: {}", worker, fault->message));
     }
   }
+}
+
+/// With the mutex held.
+void WorkerPool::record_pong(Peer& peer, const wire::Pong& pong) {
+  peer.pong = pong;
+  const auto pinged = pinged_at_.find(pong.nonce);
+  if (pinged != pinged_at_.end()) peer.round_trip = clock_.now() - pinged->second;
 }
 
 /// With the mutex held.
@@ -195,6 +204,8 @@ void WorkerPool::on_closed(const std::string& worker, const Error& reason) {
 
 /// With the mutex held.
 void WorkerPool::ping(std::uint64_t nonce) {
+  pinged_at_[nonce] = clock_.now();
+  if (pinged_at_.size() > kKeptPings) pinged_at_.erase(pinged_at_.begin());
   for (auto& [address, peer] : peers_) {
     if (!peer.connection) continue;
     // A connection that takes nothing ends, or its worker becomes silent.
@@ -306,6 +317,16 @@ Result<std::map<std::string, wire::Pong>> WorkerPool::ping_all(Deadline deadline
   std::map<std::string, wire::Pong> pongs;
   for (const auto& [address, peer] : peers_) pongs.emplace(address, *peer.pong);
   return pongs;
+}
+
+std::map<std::string, WorkerState> WorkerPool::states() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, WorkerState> states;
+  for (const auto& [address, peer] : peers_) {
+    if (peer.welcome)
+      states.emplace(address, WorkerState{*peer.welcome, peer.pong, peer.round_trip});
+  }
+  return states;
 }
 
 }  // namespace paceline::coordinator

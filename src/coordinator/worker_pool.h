@@ -29,6 +29,13 @@ struct Passage {
   std::string worker;  ///< of the stage
 };
 
+/// What is known of a worker without asking it.
+struct WorkerState {
+  wire::Welcome welcome;
+  std::optional<wire::Pong> pong;      ///< the last one
+  std::optional<Duration> round_trip;  ///< of the last ping
+};
+
 /// Thread-safe: filled by the network thread, read by the one that runs the chain.
 class WorkerPool {
  public:
@@ -63,6 +70,8 @@ class WorkerPool {
   std::map<std::string, bool> nodes() const;
   /// The last Pong of each worker.
   Result<std::map<std::string, wire::Pong>> ping_all(Deadline deadline);
+  /// By address, of those that have been greeted; does not wait.
+  std::map<std::string, WorkerState> states() const;
 
  private:
   class Handler;
@@ -71,6 +80,7 @@ class WorkerPool {
     std::shared_ptr<Handler> handler;
     std::optional<wire::Welcome> welcome;
     std::optional<wire::Pong> pong;
+    std::optional<Duration> round_trip;
     TimePoint last_heard;
     std::uint32_t unanswered_beats = 0;  ///< since it was heard last
     bool is_gone = false;
@@ -82,6 +92,7 @@ class WorkerPool {
   void on_frame(const std::string& worker, wire::Frame frame);
   void on_closed(const std::string& worker, const Error& reason);
   void record(const std::string& worker, wire::Frame& frame);
+  void record_pong(Peer& peer, const wire::Pong& pong);
   void record_result(const std::string& worker, const wire::Address& address,
                      wire::StepResult& result);
   Status pass_on(const std::string& worker, wire::Frame& frame);
@@ -107,6 +118,7 @@ class WorkerPool {
   TimePoint last_wait_;           ///< when somebody waited last
   std::optional<Error> failure_;  ///< the first one; a chain does not survive it
   std::uint64_t nonce_ = 0;
+  std::map<std::uint64_t, TimePoint> pinged_at_;  ///< of recent nonces
   /// Pings all workers, also while nobody waits: a worker lets a silent coordinator go. The last
   /// member, so that it ends before what it uses.
   std::jthread heartbeat_;

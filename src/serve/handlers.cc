@@ -185,6 +185,7 @@ Reply::Parts Handlers::parts_for(const Exchange& exchange, const ModelRegistry::
   parts.spans = options_.spans;
   parts.head = {system::random_id(id_prefix), system::unix_seconds(), found.name};
   parts.asked = asked;
+  parts.log = options_.log;
   return parts;
 }
 

@@ -23,6 +23,7 @@ struct HandlerOptions {
   Duration ping_interval = std::chrono::seconds(15);
   obs::Metrics* metrics = nullptr;     ///< null: nothing is counted
   obs::SpanExporter* spans = nullptr;  ///< null: no traces; must outlive all models
+  obs::RequestLog* log = nullptr;      ///< null: none is kept
 };
 
 /// Thread-safe. The registry and the clock must outlive it, and it the server that calls it.

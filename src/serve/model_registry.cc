@@ -63,6 +63,22 @@ std::vector<std::shared_ptr<ServedModel>> ModelRegistry::models() const {
   return models;
 }
 
+std::vector<ModelRegistry::Listed> ModelRegistry::listed() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Listed> all;
+  for (const Entry& entry : entries_) {
+    const auto same = std::find_if(all.begin(), all.end(), [&entry](const Listed& listed) {
+      return entry.model && listed.model == entry.model;
+    });
+    if (same == all.end()) {
+      all.push_back({{entry.name}, entry.model});
+    } else {
+      same->names.push_back(entry.name);
+    }
+  }
+  return all;
+}
+
 bool ModelRegistry::is_healthy() const {
   const std::lock_guard lock(mutex_);
   return !entries_.empty() && std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) {

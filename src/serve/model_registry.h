@@ -35,6 +35,12 @@ class ModelRegistry {
   std::vector<api::ModelCard> cards() const;
   /// Those that are ready, each once.
   std::vector<std::shared_ptr<ServedModel>> models() const;
+  struct Listed {
+    std::vector<std::string> names;      ///< one at least
+    std::shared_ptr<ServedModel> model;  ///< null: not ready
+  };
+  /// Each model once, with all its names; those that are not ready, too.
+  std::vector<Listed> listed() const;
   /// All that were announced are ready, at least one is, and none has failed.
   bool is_healthy() const;
 

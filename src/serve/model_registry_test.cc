@@ -27,6 +27,23 @@ TEST(ModelRegistryTest, TheFirstNameIsTheDefault) {
   EXPECT_TRUE(registry.is_healthy());
 }
 
+TEST(ModelRegistryTest, EachModelIsListedOnceWithItsNames) {
+  ModelRegistry registry;
+  EXPECT_TRUE(registry.listed().empty());
+  const auto shared = model();
+  registry.set_ready("a", shared);
+  registry.announce("later");
+  registry.set_ready("b", shared);
+  registry.announce("last");
+  const auto listed = registry.listed();
+  ASSERT_EQ(listed.size(), 3U) << "those that are not ready are no model of two names";
+  EXPECT_EQ(listed[0].names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(listed[0].model, shared);
+  EXPECT_EQ(listed[1].names, std::vector<std::string>{"later"});
+  EXPECT_EQ(listed[1].model, nullptr);
+  EXPECT_EQ(listed[2].names, std::vector<std::string>{"last"});
+}
+
 TEST(ModelRegistryTest, AModelLivesAsLongAsItIsUsed) {
   ModelRegistry registry;
   registry.set_ready("a", model());

@@ -12,6 +12,17 @@ api::ApiError stopped_by_server() {
   return api::from_error(Error(ErrorCode::kUnavailable, "the model was unloaded"));
 }
 
+/// Ids and names alone.
+obs::RequestRecord logged(const Reply::Parts& parts) {
+  const http::Request& request = parts.exchange->request();
+  obs::RequestRecord record;
+  record.id = request.id;
+  record.route = request.path;
+  record.model = parts.head.model;
+  record.tenant = request.tenant;
+  return record;
+}
+
 }  // namespace
 
 void respond(http::Exchange& exchange, const api::ApiError& error) {
@@ -50,7 +61,8 @@ class Reply::PromptListener final : public coordinator::AnswerListener {
 
 Reply::Reply(Parts parts)
     : parts_(std::move(parts)),
-      meter_(parts_.model->metrics(), answers(), parts_.clock->now()),
+      meter_({parts_.model->metrics(), &parts_.model->activity(), parts_.log}, answers(),
+             parts_.clock->now(), logged(parts_)),
       trace_(parts_.spans, parts_.exchange->request(), parts_.head.model),
       last_sent_(parts_.clock->now()) {}
 

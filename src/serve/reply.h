@@ -35,6 +35,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
     api::GenerationFields asked;
     std::size_t prompts = 1;
     obs::SpanExporter* spans = nullptr;  ///< null: no trace is made
+    obs::RequestLog* log = nullptr;      ///< null: not logged
   };
   virtual ~Reply() = default;
 

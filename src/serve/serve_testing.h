@@ -160,10 +160,11 @@ class ServeTest : public testing::Test {
     parts.chat = ChatFormat{text::ChatTemplate::parse(kTemplate).value(), chat_source_, "", ""};
     metrics_ = std::make_unique<obs::Metrics>();
     parts.metrics = &metrics_->model("test");
+    parts.stages = [this] { return stages_; };
     registry_ = std::make_unique<ModelRegistry>();
     registry_->set_ready("test", std::make_shared<ServedModel>(std::move(parts)));
     handlers_ = std::make_unique<Handlers>(*registry_, clock_,
-                                           HandlerOptions{ping_interval_, metrics_.get()});
+                                           HandlerOptions{ping_interval_, metrics_.get(), &log_});
     say("Hello there.");
   }
   void stop() {
@@ -227,6 +228,8 @@ class ServeTest : public testing::Test {
   std::unique_ptr<coordinator::FakeChain> chain_;
   std::unique_ptr<coordinator::BatchGenerator> generator_;
   std::unique_ptr<obs::Metrics> metrics_;
+  obs::RequestLog log_;
+  std::vector<StageView> stages_;  ///< of the model
   std::unique_ptr<ModelRegistry> registry_;
   std::unique_ptr<Handlers> handlers_;
   text::Ids answer_;

@@ -15,6 +15,10 @@ bool is_about_the_request(ErrorCode code) {
 
 }  // namespace
 
+ServedModel::ServedModel(Parts parts) : parts_(std::move(parts)) {
+  if (parts_.generator != nullptr) last_look_ = load();
+}
+
 Result<sched::RequestId> ServedModel::submit(
     coordinator::GenerationRequest request, std::shared_ptr<coordinator::AnswerListener> listener) {
   auto id = parts_.generator->submit(std::move(request), std::move(listener));
@@ -22,23 +26,55 @@ Result<sched::RequestId> ServedModel::submit(
   return id;
 }
 
+ModelLoad ServedModel::load() {
+  const std::lock_guard lock(mutex_);
+  // The generator tells of the time since it was asked last, whoever asked.
+  const coordinator::BatchStats stats = parts_.generator->stats();
+  stage_busy_s_.resize(stats.stage_use.size());
+  for (std::size_t stage = 0; stage < stage_busy_s_.size(); ++stage) {
+    stage_busy_s_[stage] += stats.stage_use[stage] * to_seconds(stats.use_time);
+  }
+  return {stats.scheduler, stage_busy_s_, stats.at};
+}
+
+std::vector<StageView> ServedModel::stages() const {
+  return parts_.stages ? parts_.stages() : std::vector<StageView>();
+}
+
+double kv_use(const ModelLoad& load, const ModelFacts& facts) {
+  if (facts.kv_blocks == 0) return 0;
+  return 1 - static_cast<double>(load.scheduler.available_blocks) / facts.kv_blocks;
+}
+
+std::vector<double> stage_use(const ModelLoad& before, const ModelLoad& now) {
+  std::vector<double> use(now.stage_busy_s.size(), 0.0);
+  const double elapsed = to_seconds(now.at - before.at);
+  for (std::size_t stage = 0; stage < use.size() && elapsed > 0; ++stage) {
+    const double earlier = stage < before.stage_busy_s.size() ? before.stage_busy_s[stage] : 0.0;
+    use[stage] = std::clamp((now.stage_busy_s[stage] - earlier) / elapsed, 0.0, 1.0);
+  }
+  return use;
+}
+
 void ServedModel::look() {
   if (parts_.metrics == nullptr) return;
-  const coordinator::BatchStats stats = parts_.generator->stats();
-  parts_.metrics->set_requests(stats.scheduler.running, stats.scheduler.waiting);
-  if (parts_.facts.kv_blocks > 0) {
-    const double available = stats.scheduler.available_blocks;
-    parts_.metrics->set_kv_cache_use(1 - available / parts_.facts.kv_blocks);
+  const ModelLoad now = load();
+  std::vector<double> shares;
+  {
+    const std::lock_guard lock(mutex_);
+    shares = stage_use(std::exchange(last_look_, now), now);
   }
+  parts_.metrics->set_requests(now.scheduler.running, now.scheduler.waiting);
+  if (parts_.facts.kv_blocks > 0) parts_.metrics->set_kv_cache_use(kv_use(now, parts_.facts));
   double use = 0;
-  for (std::size_t stage = 0; stage < stats.stage_use.size(); ++stage) {
-    use += stats.stage_use[stage];
-    parts_.metrics->set_stage_use(static_cast<std::uint32_t>(stage), stats.stage_use[stage]);
+  for (std::size_t stage = 0; stage < shares.size(); ++stage) {
+    use += shares[stage];
+    parts_.metrics->set_stage_use(static_cast<std::uint32_t>(stage), shares[stage]);
   }
   // Of a chain that has nothing to do no stage waits for another.
-  const bool is_idle = use == 0 || stats.stage_use.empty();
+  const bool is_idle = use == 0 || shares.empty();
   parts_.metrics->set_bubble_ratio(
-      is_idle ? 0 : std::clamp(1 - use / static_cast<double>(stats.stage_use.size()), 0.0, 1.0));
+      is_idle ? 0 : std::clamp(1 - use / static_cast<double>(shares.size()), 0.0, 1.0));
 }
 
 void ServedModel::note_failure(const Error& error) {

@@ -9,11 +9,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/sampling_defaults.h"
 #include "coordinator/batch_generator.h"
+#include "obs/activity.h"
 #include "obs/metrics.h"
+#include "serve/stage_view.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -35,6 +38,19 @@ struct ChatFormat {
   std::string eos_token;
 };
 
+/// What a chain does at a time. What it has done since the model was there grows: whoever looks
+/// twice has what was between.
+struct ModelLoad {
+  sched::SchedulerStats scheduler;
+  std::vector<double> stage_busy_s;  ///< of each stage, that it computed
+  TimePoint at{};
+};
+
+/// Of all KV blocks, the share that is not free, 0 to 1.
+double kv_use(const ModelLoad& load, const ModelFacts& facts);
+/// Of each stage, the share of the time between two looks that it computed.
+std::vector<double> stage_use(const ModelLoad& before, const ModelLoad& now);
+
 /// Thread-safe.
 class ServedModel {
  public:
@@ -47,10 +63,11 @@ class ServedModel {
     obs::ModelMetrics* metrics = nullptr;  ///< null: nothing is counted
     /// Its workers by address, and whether they answer; may be empty.
     std::function<std::map<std::string, bool>()> nodes = {};
+    std::function<std::vector<StageView>()> stages = {};  ///< empty: nothing is known of them
     std::shared_ptr<void> owner =
         {};  ///< keeps the generator and the tokenizer alive; see ModelReaper
   };
-  explicit ServedModel(Parts parts) : parts_(std::move(parts)) {}
+  explicit ServedModel(Parts parts);
 
   const ModelFacts& facts() const { return parts_.facts; }
   const text::Tokenizer* tokenizer() const { return parts_.tokenizer; }
@@ -61,7 +78,11 @@ class ServedModel {
                                   std::shared_ptr<coordinator::AnswerListener> listener);
   void cancel(sched::RequestId request) { parts_.generator->cancel(request); }
   obs::ModelMetrics* metrics() const { return parts_.metrics; }
-  /// What is measured by looking: requests, KV, the stages' use since the last look.
+  obs::Activity& activity() { return activity_; }
+  ModelLoad load();
+  std::vector<StageView> stages() const;
+  /// Gives the metrics what is measured by looking: requests, KV, the stages' use since the last
+  /// look.
   void look();
 
   /// By address, whether they answer.
@@ -74,8 +95,11 @@ class ServedModel {
 
  private:
   Parts parts_;
-  std::mutex mutex_;
+  obs::Activity activity_;
+  mutable std::mutex mutex_;
   std::optional<Error> failure_;
+  std::vector<double> stage_busy_s_;
+  ModelLoad last_look_;
 };
 
 }  // namespace paceline::serve
