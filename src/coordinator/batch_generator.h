@@ -110,6 +110,7 @@ class BatchGenerator {
   void take_scores(const SentStep& step, const wire::StepResult& result);
   Status give(const sched::Progress& progress, std::span<const wire::Sample> samples, Calls& calls);
   void finish(sched::ChoiceKey key, FinishReason reason, Calls& calls);
+  void fail_one(sched::RequestId request, const Error& error, Calls& calls);
   void end_cancelled(Calls& calls);
   void fail_all(const Error& error, Calls& calls);
   void learn(const SentStep& step, const wire::StepResult& result);

@@ -258,6 +258,8 @@ struct Sample {
   float logprob = 0.0F;                ///< 0 unless asked for
   std::uint64_t logits_digest = 0;     ///< 0 unless asked for
   std::vector<TokenLogprob> top = {};  ///< the likeliest, where asked for
+  /// Why the sequence gets no further (its grammar allows no token); then `token` means nothing.
+  std::string failure = {};
   friend bool operator==(const Sample&, const Sample&) = default;
 };
 

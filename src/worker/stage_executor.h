@@ -62,9 +62,10 @@ class StageExecutor {
   Result<std::vector<wire::Tensor>> boundary_tensors(const engine::StageOutput& output,
                                                      std::uint64_t rows) const;
 
-  Status open_sequences(const wire::Step& step, Sequences& sequences) const;
+  Status open_sequences(const wire::Step& step, Sequences& sequences);
+  Result<SampledSequence> sampled_sequence(const wire::SequenceSpec& spec);
   static Status apply(const wire::StepSequence& entry, Sequences& sequences);
-  Result<Sequences> apply_operations(const wire::Step& step) const;
+  Result<Sequences> apply_operations(const wire::Step& step);
   Result<engine::StageBatch> make_batch(const wire::Step& step, const Sequences& sequences,
                                         std::span<const wire::Tensor> tensors) const;
   Status append_tokens(const wire::StepSequence& sequence, engine::StageBatch& batch) const;
@@ -75,6 +76,7 @@ class StageExecutor {
   std::unique_ptr<engine::StageEngine> engine_;
   const LinkPrecision link_precision_;
   Sequences sequences_;
+  GrammarStore grammars_;
   sampling::Workspace workspace_;
   /// Samples of recent steps, which token references of later ones may name.
   std::deque<std::pair<StepId, std::vector<wire::Sample>>> recent_;
