@@ -25,7 +25,7 @@ void read_tool(const Json& tool, Fields&& fields, Json& tools) {
   (void)inner.text("description");
   (void)inner.object("parameters");
   if (inner.boolean("strict").value_or(false)) {
-    inner.refuse_unsupported("strict", "output by a grammar is not offered");
+    inner.refuse_unsupported("strict", "arguments by a grammar are not offered");
   }
   tools.push_back(tool);
 }
@@ -70,17 +70,6 @@ void read_reasoning(Fields& fields, ChatRequest& read) {
     variables["enable_thinking"] = false;
   }
   read.separates_reasoning = fields.boolean("separate_reasoning").value_or(true);
-}
-
-void read_response_format(Fields& fields) {
-  const Json* format = fields.object("response_format");
-  if (format == nullptr) return;
-  Fields inner = fields.inside(*format, "response_format.");
-  inner.require("type");
-  const auto type = inner.one_of("type", {"text", "json_object", "json_schema"});
-  if (type && *type != "text") {
-    inner.refuse_unsupported("type", *type + " is not offered, only text");
-  }
 }
 
 void read_forms(Fields& fields) {
@@ -149,7 +138,9 @@ Parsed<ChatRequest> parse_chat_request(std::string_view body) {
   if (!read.parses_tool_calls) read.prompt.tools = Json::array();
   read.parallel_tool_calls = fields.boolean("parallel_tool_calls").value_or(true);
   read_reasoning(fields, read);
-  read_response_format(fields);
+  if (read.generation.grammar && read.parses_tool_calls) {
+    fields.refuse_unsupported("response_format", "is not offered with tools that may be called");
+  }
   read_forms(fields);
   read_logprobs(fields, read.generation);
   if (problem) return tl::unexpected(*std::move(problem));

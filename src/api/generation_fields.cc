@@ -19,7 +19,7 @@ struct Refused {
   const char* why;
 };
 
-constexpr const char* kNoGrammar = "output by a grammar is not offered";
+constexpr const char* kOlder = "is an older name; use structured_outputs";
 constexpr const char* kNotOffered = "is not offered";
 
 /// Fields of OpenAI's schema and of other servers that would change the answer.
@@ -29,11 +29,10 @@ constexpr std::array kRefused = {
     Refused{"suffix", "filling in before a suffix is not offered"},
     Refused{"functions", "is deprecated; use tools"},
     Refused{"function_call", "is deprecated; use tool_choice"},
-    Refused{"structured_outputs", kNoGrammar},
-    Refused{"guided_json", kNoGrammar},
-    Refused{"guided_regex", kNoGrammar},
-    Refused{"guided_choice", kNoGrammar},
-    Refused{"guided_grammar", kNoGrammar},
+    Refused{"guided_json", kOlder},
+    Refused{"guided_regex", kOlder},
+    Refused{"guided_choice", kOlder},
+    Refused{"guided_grammar", kOlder},
     Refused{"use_beam_search", "beam search is not offered"},
     Refused{"prompt_logprobs", "is not offered; use echo and logprobs of /v1/completions"},
     Refused{"prompt_embeds", kNotOffered},
@@ -143,6 +142,15 @@ void read_sampling(Fields& fields, GenerationFields& read) {
       static_cast<std::uint32_t>(fields.integer("min_tokens", 0, kMaxTokens).value_or(0));
 }
 
+/// A text that is whole needs a token to end with.
+void read_form(Fields& fields, GenerationFields& read) {
+  read.grammar = read_grammar(fields);
+  if (!read.grammar) return;
+  const std::string excludes = "excludes " + read.grammar->field;
+  if (read.min_tokens > 0) fields.refuse("min_tokens", excludes);
+  if (read.ignore_eos) fields.refuse("ignore_eos", excludes);
+}
+
 /// Who asks and what it is to be remembered by: checked, and no part of the answer.
 void read_labels(Fields& fields) {
   for (const char* name : {"user", "safety_identifier", "prompt_cache_key"}) {
@@ -171,6 +179,7 @@ GenerationFields read_generation_fields(Fields& fields) {
   read_sampling(fields, read);
   read_stop(fields, read);
   read.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  read_form(fields, read);
   read.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   read.cache_salt = fields.text("cache_salt", kMaxName).value_or("");
   read.priority =
@@ -229,6 +238,7 @@ sampling::SamplingSpec GenerationFields::sampling_spec(const SamplingDefaults& m
   spec.stop_tokens = stop_tokens;
   spec.min_tokens = min_tokens;
   spec.logprobs = logprobs;
+  if (grammar) spec.grammar = grammar->spec;
   return spec;
 }
 

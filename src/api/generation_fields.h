@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/fields.h"
+#include "api/grammar_fields.h"
 #include "base/sampling_defaults.h"
 #include "sampling/sampling_spec.h"
 
@@ -34,6 +35,7 @@ struct GenerationFields {
   std::uint32_t min_tokens = 0;
   std::optional<std::uint32_t> logprobs;  ///< with so many of the likeliest tokens
 
+  std::optional<AskedGrammar> grammar;
   std::vector<std::string> stop;
   bool ignore_eos = false;
   bool skip_special_tokens = true;

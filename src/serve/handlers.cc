@@ -54,10 +54,14 @@ api::AnswerParserOptions parsing_of(const api::ChatRequest& request, const Serve
   return parsing;
 }
 
-std::optional<api::ApiError> check_model(const ServedModel& model,
-                                         const api::GenerationFields& asked) {
+std::optional<api::ApiError> check_model(ServedModel& model, const api::GenerationFields& asked) {
   if (model.tokenizer() == nullptr && !asked.stop.empty()) {
     return api::unsupported_field("stop", "the model has no tokenizer; use stop_token_ids");
+  }
+  if (asked.grammar) {
+    if (const auto status = model.check_grammar(asked.grammar->spec); !status) {
+      return api::invalid_field(asked.grammar->field, status.error().message());
+    }
   }
   return api::check_tokens(asked, model.facts().vocabulary_size);
 }
@@ -206,13 +210,19 @@ void Handlers::run_chat(const Exchange& exchange, const api::ChatRequest& reques
                         const char* id_prefix, const MakeReply& make_reply) {
   const auto found = registry_.find(request.generation.model);
   if (!found) return respond(*exchange, found.error());
-  const ServedModel& model = *found->model;
+  ServedModel& model = *found->model;
   api::GenerationFields asked = request.generation;
   if (const auto problem = check_model(model, asked)) return respond(*exchange, *problem);
   const auto tokens = chat_tokens(model, request.prompt);
   if (!tokens) return respond(*exchange, tokens.error());
   api::AnswerParserOptions parsing = parsing_of(request, model);
   parsing.begins_in_reasoning = tokens->opens_reasoning;
+  if (asked.grammar && tokens->opens_reasoning) {
+    return respond(*exchange,
+                   api::unsupported_field(asked.grammar->field,
+                                          "is not offered where the template opens the reasoning; "
+                                          "reasoning_effort none may close it"));
+  }
   if (api::has_special_marks(parsing.tools)) asked.skip_special_tokens = false;
   auto generation = generation_request(exchange->request(), model, asked);
   generation.prompt = tokens->ids;
@@ -237,7 +247,7 @@ void Handlers::complete(const Exchange& exchange) {
 
 void Handlers::run_completion(const Exchange& exchange, const api::CompletionRequest& request,
                               const ModelRegistry::Found& found) {
-  const ServedModel& model = *found.model;
+  ServedModel& model = *found.model;
   const api::GenerationFields& asked = request.generation;
   if (const auto problem = check_model(model, asked)) return respond(*exchange, *problem);
   auto generation = generation_request(exchange->request(), model, asked);

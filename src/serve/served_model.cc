@@ -22,6 +22,21 @@ Result<sched::RequestId> ServedModel::submit(
   return id;
 }
 
+Status ServedModel::check_grammar(const GrammarSpec& spec) {
+  if (parts_.tokenizer == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "grammar: the model has no tokenizer");
+  }
+  {
+    const std::lock_guard lock(vocabulary_mutex_);
+    if (!vocabulary_) {
+      PACELINE_ASSIGN_OR_RETURN(vocabulary_, text::GrammarVocabulary::create(*parts_.tokenizer));
+    }
+  }
+  const auto compiled = vocabulary_->compile(spec);
+  if (!compiled) return fail(compiled.error());
+  return {};
+}
+
 void ServedModel::look() {
   if (parts_.metrics == nullptr) return;
   const coordinator::BatchStats stats = parts_.generator->stats();

@@ -13,6 +13,7 @@
 #include "coordinator/batch_generator.h"
 #include "obs/metrics.h"
 #include "text/chat_template.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
 
 namespace paceline::serve {
@@ -56,6 +57,9 @@ class ServedModel {
   Result<sched::RequestId> submit(coordinator::GenerationRequest request,
                                   std::shared_ptr<coordinator::AnswerListener> listener);
   void cancel(sched::RequestId request) { parts_.generator->cancel(request); }
+  /// Compiles it for this model's tokenizer, and keeps nothing but the vocabulary. kInvalidArgument
+  /// where it is none or meets a limit.
+  Status check_grammar(const GrammarSpec& spec);
   obs::ModelMetrics* metrics() const { return parts_.metrics; }
   /// What is measured by looking: requests, KV, the stages' use since the last look.
   void look();
@@ -68,6 +72,8 @@ class ServedModel {
   Parts parts_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
+  std::mutex vocabulary_mutex_;
+  std::optional<text::GrammarVocabulary> vocabulary_;  ///< made for the first grammar
 };
 
 }  // namespace paceline::serve
