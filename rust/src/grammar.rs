@@ -6,11 +6,10 @@
 //! sampler's affair. A grammar is foreign text: its size, its nesting, its states, its memory and
 //! its time are bounded.
 
-use std::collections::HashSet;
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
 
 use llguidance::api::{ParserLimits, TopLevelGrammar};
 use llguidance::earley::SlicedBiasComputer;
@@ -18,7 +17,9 @@ use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value, json};
 use toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 
-use crate::bounded::{Limits, run};
+use crate::bounded::Limits;
+use crate::confined::{self, Limit};
+use crate::grammar_spaces::{bound_lark, bound_schema};
 use crate::tokenizer::Tokenizer;
 
 pub const JSON_OBJECT: i32 = 0;
@@ -31,18 +32,26 @@ pub const MAX_TEXT_BYTES: usize = 64 << 10;
 const MAX_NESTING: usize = 100;
 /// Real grammars take some megabytes and some milliseconds.
 const COMPILING: Limits = Limits { bytes: 64 << 20, time: Duration::from_secs(2) };
-/// Each that met a limit keeps what it held; after so many no new text is compiled.
-const MAX_STUCK: usize = 8;
+/// Runs out of time that have not come to their next allocation yet: meanwhile nothing is compiled.
+const MAX_STRAYS: usize = 8;
+/// Texts that are known to meet a limit; the oldest is forgotten for a new one.
+const MAX_REFUSED: usize = 1024;
+/// A text that was out of time may have met a busy machine; so long it is not tried again.
+const TIME_REFUSED: Duration = Duration::from_secs(60);
 /// Longer tokens are never chosen under a grammar.
 const MAX_TOKEN_BYTES: usize = 255;
 
-static STUCK: AtomicUsize = AtomicUsize::new(0);
+/// A text that is not compiled again, by its hash.
+struct Refused {
+    hash: u64,
+    limit: Limit,
+    until: Option<Instant>,
+}
 
 pub struct Vocabulary {
     factory: Arc<ParserFactory>,
     size: u32,
-    /// Hashes of texts that met a limit of memory or time: they are not compiled again.
-    refused: Mutex<HashSet<u64>>,
+    refused: Mutex<VecDeque<Refused>>,
 }
 
 pub struct Grammar {
@@ -55,8 +64,8 @@ pub struct TokenMatcher {
     size: u32,
 }
 
-/// Of llguidance's, lower where the default is for a process that serves nothing else. With some
-/// 14 000 units of fuel and 20 000 items in a millisecond, a mask takes at most about 15 ms.
+/// Of llguidance's, lower where the default is for a process that serves nothing else. They bound the
+/// work of a mask in units of its own: the slowest that was found took 88 ms.
 fn parser_limits() -> ParserLimits {
     ParserLimits {
         max_items_in_row: 1_000,
@@ -120,14 +129,16 @@ fn read(kind: i32, text: &[u8]) -> Result<TopLevelGrammar, String> {
         return Err("has a zero byte".to_string());
     }
     match kind {
-        JSON_OBJECT => Ok(TopLevelGrammar::from_json_schema(json!({"type": "object"}))),
+        JSON_OBJECT => {
+            Ok(TopLevelGrammar::from_json_schema(bound_schema(json!({"type": "object"}))))
+        }
         JSON_SCHEMA => {
             let schema: Value =
                 serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?;
-            Ok(TopLevelGrammar::from_json_schema(schema))
+            Ok(TopLevelGrammar::from_json_schema(bound_schema(schema)))
         }
         REGEX => check_nesting(text).map(|()| TopLevelGrammar::from_regex(text)),
-        LARK => check_nesting(text).map(|()| TopLevelGrammar::from_lark(text.to_string())),
+        LARK => check_nesting(text).map(|()| TopLevelGrammar::from_lark(bound_lark(text))),
         _ => Err(format!("is of kind {kind}, expected 0 to 3")),
     }
 }
@@ -136,6 +147,27 @@ fn hash_of(kind: i32, text: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     (kind, text).hash(&mut hasher);
     hasher.finish()
+}
+
+/// What is made once for the process must not be made, and lost, in confined work: llguidance's
+/// hook, which gathers a panic's backtrace, is installed by the first grammar. Confined work gathers
+/// none, as that takes locks of the standard library and fills its caches.
+fn prepare(factory: &ParserFactory) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for grammar in [
+            TopLevelGrammar::from_json_schema(bound_schema(json!({"enum": ["a", 1.5]}))),
+            TopLevelGrammar::from_regex("a|[b-d]{2}"),
+        ] {
+            let _ = Matcher::new(factory.create_parser(grammar)).compute_mask();
+        }
+        let gathers = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !confined::is_confined() {
+                gathers(panic);
+            }
+        }));
+    });
 }
 
 impl Vocabulary {
@@ -153,24 +185,22 @@ impl Vocabulary {
                 .map_err(|error| message_of(&error.to_string()))?;
         factory.quiet();
         *factory.limits_mut() = parser_limits();
+        prepare(&factory);
         Ok(Vocabulary { factory: Arc::new(factory), size, refused: Mutex::default() })
     }
 
     pub fn compile(&self, kind: i32, text: &[u8]) -> Result<Grammar, String> {
         let grammar = read(kind, text)?;
         let hash = hash_of(kind, text);
-        let refused = || self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if refused().contains(&hash) {
-            return Err("was refused before: it met a limit of memory or time".to_string());
+        if let Some(limit) = self.limit_met_before(hash) {
+            return Err(limit.to_string());
         }
-        if STUCK.load(Ordering::Relaxed) >= MAX_STUCK {
-            return Err(
-                "is not compiled: too many before met a limit of memory or time".to_string()
-            );
+        if confined::strays() >= MAX_STRAYS {
+            return Err("is not compiled now: too many others are out of time".to_string());
         }
         let factory = Arc::clone(&self.factory);
-        let compiled = run(COMPILING, move || {
-            let mut matcher = Matcher::new(factory.create_parser(grammar));
+        let compiled = confined::run(COMPILING, move || {
+            let mut matcher = Matcher::new(factory.create_parser(grammar.clone()));
             // The first mask shows what the start of a grammar takes.
             matcher.compute_mask().map(|_| matcher).map_err(|error| error.to_string())
         });
@@ -178,10 +208,29 @@ impl Vocabulary {
             Ok(Ok(fresh)) => Ok(Grammar { fresh, size: self.size }),
             Ok(Err(error)) => Err(message_of(&error)),
             Err(limit) => {
-                STUCK.fetch_add(1, Ordering::Relaxed);
-                refused().insert(hash);
-                Err(limit)
+                self.remember(hash, limit);
+                Err(limit.to_string())
             }
+        }
+    }
+
+    fn limit_met_before(&self, hash: u64) -> Option<Limit> {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        refused.retain(|entry| entry.until.is_none_or(|until| until > now));
+        refused.iter().find(|entry| entry.hash == hash).map(|entry| entry.limit)
+    }
+
+    fn remember(&self, hash: u64, limit: Limit) {
+        let until = match limit {
+            Limit::Memory(_) => None,
+            Limit::Time(_) => Some(Instant::now() + TIME_REFUSED),
+            Limit::Threads => return,
+        };
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.push_back(Refused { hash, limit, until });
+        if refused.len() > MAX_REFUSED {
+            refused.pop_front();
         }
     }
 }

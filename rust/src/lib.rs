@@ -6,8 +6,10 @@
 mod border;
 mod bounded;
 mod chat_template;
+mod confined;
 mod grammar;
 mod grammar_border;
+mod grammar_spaces;
 mod growth;
 mod python_json;
 mod token_bytes;

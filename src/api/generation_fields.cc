@@ -108,6 +108,7 @@ void read_max_tokens(Fields& fields, GenerationFields& read) {
   if (newer && older && *newer != *older) {
     fields.refuse("max_tokens", "differs from max_completion_tokens; give one of the two");
   }
+  if (newer && !older) read.limit_field = "max_completion_tokens";
   if (const auto given = newer ? newer : older)
     read.max_tokens = static_cast<std::uint32_t>(*given);
 }
@@ -142,15 +143,6 @@ void read_sampling(Fields& fields, GenerationFields& read) {
       static_cast<std::uint32_t>(fields.integer("min_tokens", 0, kMaxTokens).value_or(0));
 }
 
-/// A text that is whole needs a token to end with.
-void read_form(Fields& fields, GenerationFields& read) {
-  read.grammar = read_grammar(fields);
-  if (!read.grammar) return;
-  const std::string excludes = "excludes " + read.grammar->field;
-  if (read.min_tokens > 0) fields.refuse("min_tokens", excludes);
-  if (read.ignore_eos) fields.refuse("ignore_eos", excludes);
-}
-
 /// Who asks and what it is to be remembered by: checked, and no part of the answer.
 void read_labels(Fields& fields) {
   for (const char* name : {"user", "safety_identifier", "prompt_cache_key"}) {
@@ -170,6 +162,13 @@ void read_labels(Fields& fields) {
 
 }  // namespace
 
+void check_form(Fields& fields, const GenerationFields& read) {
+  if (!read.grammar) return;
+  const std::string excludes = "excludes " + read.grammar->field;
+  if (read.min_tokens > 0) fields.refuse("min_tokens", excludes);
+  if (read.ignore_eos) fields.refuse("ignore_eos", excludes);
+}
+
 GenerationFields read_generation_fields(Fields& fields) {
   GenerationFields read;
   read.model = fields.text("model", kMaxName).value_or("");
@@ -179,7 +178,8 @@ GenerationFields read_generation_fields(Fields& fields) {
   read_sampling(fields, read);
   read_stop(fields, read);
   read.ignore_eos = fields.boolean("ignore_eos").value_or(false);
-  read_form(fields, read);
+  read.grammar = read_grammar(fields);
+  check_form(fields, read);
   read.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   read.cache_salt = fields.text("cache_salt", kMaxName).value_or("");
   read.priority =

@@ -22,31 +22,35 @@ std::optional<GrammarSpec> spec_of(Fields& fields, const char* name, GrammarKind
 
 /// OpenAI's {"name", "description", "strict", "schema"}. Strict or not, the schema holds.
 std::optional<AskedGrammar> read_json_schema(Fields& fields) {
-  fields.require("json_schema");
-  const Json* asked = fields.object("json_schema");
-  if (asked == nullptr) return std::nullopt;
-  Fields inner = fields.inside(*asked, "json_schema.");
-  inner.require("name");
-  (void)inner.text("name", kMaxName);
-  (void)inner.text("description");
-  (void)inner.boolean("strict");
-  inner.require("schema");
-  const Json* schema = inner.object("schema");
+  fields.require("name");
+  (void)fields.text("name", kMaxName);
+  (void)fields.text("description");
+  (void)fields.boolean("strict");
+  fields.require("schema");
+  const Json* schema = fields.object("schema");
   if (schema == nullptr) return std::nullopt;
-  auto spec = spec_of(inner, "schema", GrammarKind::kJsonSchema, schema->dump());
+  auto spec = spec_of(fields, "schema", GrammarKind::kJsonSchema, schema->dump());
   if (!spec) return std::nullopt;
-  return AskedGrammar{*std::move(spec), inner.path("schema")};
+  return AskedGrammar{*std::move(spec), fields.path("schema")};
+}
+
+std::optional<std::string> read_type(Fields& format) {
+  format.require("type");
+  return format.one_of("type", {"text", "json_object", "json_schema"});
 }
 
 std::optional<AskedGrammar> read_response_format(Fields& fields) {
   const Json* format = fields.object("response_format");
   if (format == nullptr) return std::nullopt;
   Fields inner = fields.inside(*format, "response_format.");
-  inner.require("type");
-  const auto type = inner.one_of("type", {"text", "json_object", "json_schema"});
+  const auto type = read_type(inner);
   if (type == "json_object") return AskedGrammar{{}, "response_format"};
-  if (type == "json_schema") return read_json_schema(inner);
-  return std::nullopt;
+  if (type != "json_schema") return std::nullopt;
+  inner.require("json_schema");
+  const Json* asked = inner.object("json_schema");
+  if (asked == nullptr) return std::nullopt;
+  Fields schema = inner.inside(*asked, "json_schema.");
+  return read_json_schema(schema);
 }
 
 std::optional<GrammarSpec> read_json(Fields& fields) {
@@ -109,11 +113,19 @@ std::optional<AskedGrammar> read_structured_outputs(Fields& fields) {
 
 }  // namespace
 
+std::optional<AskedGrammar> read_text_format(Fields format) {
+  const auto type = read_type(format);
+  std::optional<AskedGrammar> read;
+  if (type == "json_object") read.emplace().field = format.path("type");
+  if (type == "json_schema") read = read_json_schema(format);
+  return read;
+}
+
 GrammarSpec choice_grammar(const std::vector<std::string>& texts) {
   std::string grammar = "start: ";
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (i > 0) grammar += " | ";
-    grammar += Json(texts[i]).dump();  // Lark's strings are spelled as JSON's
+    grammar += Json(texts[i]).dump(-1, ' ', true);  // Lark's strings are spelled as JSON's
   }
   return {GrammarKind::kLark, std::move(grammar)};
 }

@@ -17,6 +17,9 @@ struct AskedGrammar {
 /// Nothing where any text will do. Whether it compiles is seen where the model is known.
 std::optional<AskedGrammar> read_grammar(Fields& fields);
 
+/// What /v1/responses has as text.format: the type, and beside it what a schema has.
+std::optional<AskedGrammar> read_text_format(Fields format);
+
 /// A grammar of `texts` alone, each one a whole answer.
 GrammarSpec choice_grammar(const std::vector<std::string>& texts);
 

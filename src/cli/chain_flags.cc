@@ -195,6 +195,7 @@ Status ChainSession::start(const ChainFlags& flags, StageTimeListener on_stage_t
   PACELINE_ASSIGN_OR_RETURN(chain_,
                             coordinator::Chain::start(std::move(pool), std::move(plan), clock_));
   chain_->limit(options.scheduler);
+  options.why_no_grammars = chain_->why_no_grammars();
   generator_ = std::make_unique<coordinator::BatchGenerator>(
       *chain_, stages, tokenizer_ ? &*tokenizer_ : nullptr, clock_, options);
   start_time_ = clock_.now() - begin;

@@ -70,6 +70,11 @@ BatchGenerator::~BatchGenerator() {
   for (const auto& call : calls) call();
 }
 
+Status BatchGenerator::check_grammars() const {
+  if (options_.why_no_grammars.empty()) return {};
+  return fail(ErrorCode::kInvalidArgument, "grammar: {}", options_.why_no_grammars);
+}
+
 Status BatchGenerator::check(const GenerationRequest& request) const {
   const wire::Limits limits;
   const sampling::SamplingSpec& sampling = request.sampling;
@@ -81,6 +86,7 @@ Status BatchGenerator::check(const GenerationRequest& request) const {
     return fail(ErrorCode::kInvalidArgument, "logit_bias: {} tokens, expected at most {}",
                 sampling.logit_bias.size(), limits.logit_biases);
   }
+  if (sampling.grammar) PACELINE_RETURN_IF_ERROR(check_grammars());
   if (sampling.grammar && sampling.stop_tokens.empty() &&
       (request.ignore_eos || options_.end_tokens.empty())) {
     return fail(ErrorCode::kInvalidArgument,

@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct BatchOptions {
   Speculation speculation = Speculation::kAuto;
   spec::DraftModel* draft_model = nullptr;  ///< must outlive the generator
   Duration step_timeout = std::chrono::minutes(10);
+  std::string why_no_grammars;  ///< as Chain::why_no_grammars: what has one is refused with this
   /// What a stage computed a step; `has_prompt`: rows of prompts were in it. With the generator's
   /// lock held: must not block, nor ask the generator.
   std::function<void(StageId stage, bool has_prompt, Duration compute)> on_stage_time;
@@ -73,6 +75,9 @@ class BatchGenerator {
   /// Its answers end as kCancelled, and every stage hears of it with the next step. Nothing where
   /// the request is over.
   void cancel(sched::RequestId request);
+
+  /// kInvalidArgument where no request can have a grammar; says why.
+  Status check_grammars() const;
 
   BatchStats stats();
 

@@ -58,6 +58,8 @@ class Chain final : public StepRunner {
   const std::vector<StageReport>& stages() const { return stages_; }
   /// Lowers what is planned to what all stages can: sequences at a time, shared KV.
   void limit(sched::SchedulerOptions& options) const;
+  /// Why no answer's form can be asked for; empty where it can.
+  std::string why_no_grammars() const;
   /// Memory of each stage's process now, by worker address.
   Result<std::map<std::string, wire::Pong>> status();
 

@@ -6,6 +6,7 @@
 
 #include "api/embedding_request.h"
 #include "base/version.h"
+#include "serve/answer_form.h"
 #include "serve/chat_reply.h"
 #include "serve/completion_reply.h"
 #include "serve/prompts.h"
@@ -54,14 +55,10 @@ api::AnswerParserOptions parsing_of(const api::ChatRequest& request, const Serve
   return parsing;
 }
 
-std::optional<api::ApiError> check_model(ServedModel& model, const api::GenerationFields& asked) {
+std::optional<api::ApiError> check_model(const ServedModel& model,
+                                         const api::GenerationFields& asked) {
   if (model.tokenizer() == nullptr && !asked.stop.empty()) {
     return api::unsupported_field("stop", "the model has no tokenizer; use stop_token_ids");
-  }
-  if (asked.grammar) {
-    if (const auto status = model.check_grammar(asked.grammar->spec); !status) {
-      return api::invalid_field(asked.grammar->field, status.error().message());
-    }
   }
   return api::check_tokens(asked, model.facts().vocabulary_size);
 }
@@ -217,19 +214,13 @@ void Handlers::run_chat(const Exchange& exchange, const api::ChatRequest& reques
   if (!tokens) return respond(*exchange, tokens.error());
   api::AnswerParserOptions parsing = parsing_of(request, model);
   parsing.begins_in_reasoning = tokens->opens_reasoning;
-  if (asked.grammar && tokens->opens_reasoning) {
-    return respond(*exchange,
-                   api::unsupported_field(asked.grammar->field,
-                                          "is not offered where the template opens the reasoning; "
-                                          "reasoning_effort none may close it"));
-  }
+  auto problem = settle_chat_form(model, request, parsing.tools, tokens->opens_reasoning, asked);
+  if (problem) return respond(*exchange, *problem);
   if (api::has_special_marks(parsing.tools)) asked.skip_special_tokens = false;
   auto generation = generation_request(exchange->request(), model, asked);
   generation.prompt = tokens->ids;
-  if (const auto problem =
-          fit_context(model, tokens->ids.size(), asked.max_tokens, generation.max_tokens)) {
-    return respond(*exchange, *problem);
-  }
+  problem = fit_context(model, tokens->ids.size(), asked, generation.max_tokens);
+  if (problem) return respond(*exchange, *problem);
   const auto reply = make_reply(parts_for(exchange, *found, asked, id_prefix), parsing);
   if (asked.stream) pings_.add(reply);
   const auto submitted = reply->submit(0, std::move(generation));
@@ -250,6 +241,7 @@ void Handlers::run_completion(const Exchange& exchange, const api::CompletionReq
   ServedModel& model = *found.model;
   const api::GenerationFields& asked = request.generation;
   if (const auto problem = check_model(model, asked)) return respond(*exchange, *problem);
+  if (const auto problem = check_form(model, asked)) return respond(*exchange, *problem);
   auto generation = generation_request(exchange->request(), model, asked);
   generation.want_prompt_logprobs = request.echo && asked.logprobs.has_value();
   std::vector<CompletionReply::Prompt> prompts;
@@ -257,8 +249,7 @@ void Handlers::run_completion(const Exchange& exchange, const api::CompletionReq
   for (const api::PromptText& prompt : request.prompts) {
     auto tokens = prompt_tokens(model, prompt, request.add_special_tokens);
     if (!tokens) return respond(*exchange, tokens.error());
-    if (const auto problem =
-            fit_context(model, tokens->size(), asked.max_tokens, generation.max_tokens)) {
+    if (const auto problem = fit_context(model, tokens->size(), asked, generation.max_tokens)) {
       return respond(*exchange, *problem);
     }
     prompts.push_back({*std::move(tokens), request.echo ? prompt_text(model, prompt) : ""});

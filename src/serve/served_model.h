@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,6 +48,9 @@ class ServedModel {
     std::shared_ptr<void> owner =
         {};  ///< keeps the generator and the tokenizer alive; see ModelReaper
   };
+  /// Clients ask for a few forms again and again.
+  static constexpr std::size_t kKeptGrammars = 32;
+
   explicit ServedModel(Parts parts) : parts_(std::move(parts)) {}
 
   const ModelFacts& facts() const { return parts_.facts; }
@@ -57,8 +61,8 @@ class ServedModel {
   Result<sched::RequestId> submit(coordinator::GenerationRequest request,
                                   std::shared_ptr<coordinator::AnswerListener> listener);
   void cancel(sched::RequestId request) { parts_.generator->cancel(request); }
-  /// Compiles it for this model's tokenizer, and keeps nothing but the vocabulary. kInvalidArgument
-  /// where it is none or meets a limit.
+  /// Whether the last stage can compile it, by compiling it here, for the first of those alike.
+  /// kInvalidArgument where it is none or meets a limit, or no stage masks tokens.
   Status check_grammar(const GrammarSpec& spec);
   obs::ModelMetrics* metrics() const { return parts_.metrics; }
   /// What is measured by looking: requests, KV, the stages' use since the last look.
@@ -72,8 +76,9 @@ class ServedModel {
   Parts parts_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
-  std::mutex vocabulary_mutex_;
+  std::mutex grammar_mutex_;
   std::optional<text::GrammarVocabulary> vocabulary_;  ///< made for the first grammar
+  std::deque<GrammarSpec> good_;                       ///< the latest that compiled
 };
 
 }  // namespace paceline::serve

@@ -2,109 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <regex>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "text/test_vocabulary.h"
+#include "text/grammar_testing.h"
 
 namespace paceline::text {
 namespace {
-
-struct Place {
-  std::vector<std::uint32_t> words;
-  bool may_end = false;
-
-  bool allows(std::int64_t id) const {
-    const auto word = static_cast<std::size_t>(id) / 32;
-    return word < words.size() && (words[word] >> (id % 32) & 1U) != 0;
-  }
-  std::vector<std::uint32_t> allowed() const {
-    std::vector<std::uint32_t> ids;
-    for (std::uint32_t id = 0; id < words.size() * 32; ++id) {
-      if (allows(id)) ids.push_back(id);
-    }
-    return ids;
-  }
-};
-
-/// A vocabulary with its grammars. `name`: of test_vocabulary().
-class Words {
- public:
-  explicit Words(const std::string& name)
-      : tokenizer_(test_tokenizer(name)),
-        vocabulary_(GrammarVocabulary::create(tokenizer_).value()) {}
-
-  const Tokenizer& tokenizer() const { return tokenizer_; }
-
-  Result<Grammar> compile(GrammarKind kind, std::string text) const {
-    return vocabulary_.compile({kind, std::move(text)});
-  }
-
-  GrammarMatcher matcher(GrammarKind kind, std::string text = {}) const {
-    const auto grammar = compile(kind, std::move(text));
-    EXPECT_TRUE(grammar.has_value()) << grammar.error().message();
-    return grammar.value().matcher().value();
-  }
-
-  Place place(GrammarMatcher& matcher) const {
-    Place place;
-    place.words.resize(static_cast<std::size_t>(tokenizer_.vocabulary_size() + 31) / 32, ~0U);
-    const auto may_end = matcher.mask(place.words);
-    EXPECT_TRUE(may_end.has_value()) << may_end.error().message();
-    place.may_end = may_end.value_or(false);
-    EXPECT_TRUE(place.may_end || !place.allowed().empty());
-    return place;
-  }
-
-  /// How much of `text` the grammar takes, by tokens that the masks allow, and whether it may end.
-  std::pair<std::string, bool> follow(GrammarMatcher matcher, const std::string& text) const {
-    std::string taken;
-    const auto ids = tokenizer_.encode(text, false);
-    for (const std::int64_t id : ids.value()) {
-      const Place here = place(matcher);
-      if (!here.allows(id)) return {taken, here.may_end};
-      const auto token = static_cast<std::uint32_t>(id);
-      EXPECT_TRUE(matcher.commit({&token, 1}).has_value());
-      taken += tokenizer_.token_bytes(id);
-    }
-    return {taken, place(matcher).may_end};
-  }
-
-  bool accepts(GrammarKind kind, const std::string& grammar, const std::string& text) const {
-    return follow(matcher(kind, grammar), text) == std::pair(text, true);
-  }
-
-  /// A text of the grammar by tokens drawn from the masks; it ends where it may with one in four.
-  std::string wander(GrammarMatcher matcher, std::uint32_t seed) const {
-    std::mt19937 random(seed);
-    std::string text;
-    for (int step = 0; step < 2000; ++step) {
-      const Place here = place(matcher);
-      const auto allowed = here.allowed();
-      if (allowed.empty() || (here.may_end && random() % 4 == 0)) return text;
-      const std::uint32_t token = allowed[random() % allowed.size()];
-      EXPECT_FALSE(tokenizer_.is_special(token)) << token;
-      EXPECT_TRUE(matcher.commit({&token, 1}).has_value());
-      text += tokenizer_.token_bytes(token);
-    }
-    ADD_FAILURE() << "no end: " << text;
-    return text;
-  }
-
- private:
-  Tokenizer tokenizer_;
-  GrammarVocabulary vocabulary_;
-};
-
-const Words& bpe() {
-  static const Words words("bpe");
-  return words;
-}
 
 const Words& sentencepiece() {
   static const Words words("sentencepiece");
@@ -241,70 +148,6 @@ TEST(Grammar, WhatIsNoneIsRefusedWithAReason) {
     EXPECT_EQ(grammar.error().code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(grammar.error().message().substr(0, reason.size()), reason);
   }
-}
-
-/// Compiled, or some masks on: it ends with an error, or goes on within the bound.
-void expect_bounded(const Words& words, GrammarKind kind, const std::string& text) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto grammar = words.compile(kind, text);
-  if (grammar) {
-    GrammarMatcher matcher = grammar->matcher().value();
-    std::mt19937 random(1);
-    Place place;
-    place.words.resize(static_cast<std::size_t>(words.tokenizer().vocabulary_size() + 31) / 32);
-    for (int step = 0; step < 100 && matcher.mask(place.words); ++step) {
-      const auto allowed = place.allowed();
-      if (allowed.empty()) break;
-      const std::uint32_t token = allowed[random() % allowed.size()];
-      if (!matcher.commit({&token, 1})) break;
-    }
-  }
-  // The limit is 2 s; the rest is for a machine that is busy.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20))
-      << text.substr(0, 80);
-}
-
-/// Each definition has the one before twice.
-std::string doubled_schema() {
-  std::string schema = R"({"$defs": {"d0": {"type": "object", "properties": {"a": {}}})";
-  for (int i = 1; i <= 40; ++i) {
-    const std::string before = "{\"$ref\": \"#/$defs/d" + std::to_string(i - 1) + "\"}";
-    schema += ", \"d" + std::to_string(i) + "\": {\"anyOf\": [" + before + ", {\"allOf\": [" +
-              before + ", " + before + "]}]}";
-  }
-  return schema + R"(}, "$ref": "#/$defs/d40"})";
-}
-
-TEST(Grammar, WhatIsBuiltToExplodeIsBounded) {
-  const std::vector<std::pair<GrammarKind, std::string>> cases = {
-      {GrammarKind::kRegex, "((((a{1,100}){1,100}){1,100}){1,100}){1,100}"},
-      {GrammarKind::kRegex, "(.*a.*b.*c){1000}"},
-      {GrammarKind::kRegex, "(a|b)*a(a|b){100}"},
-      {GrammarKind::kRegex, "(.*[ab].{20}){3}"},
-      {GrammarKind::kRegex, "(x+x+)+y|(\\w+\\s?)*z{60000}"},
-      {GrammarKind::kRegex, "(a{4000000000}){5}"},
-      {GrammarKind::kJsonSchema, R"({"type": "string", "minLength": 1000000000})"},
-      {GrammarKind::kJsonSchema, R"({"type": "array", "items": {}, "minItems": 1000000000})"},
-      {GrammarKind::kJsonSchema, R"({"type": "string", "pattern": "^((a{1,99}){1,99}){1,99}$"})"},
-      {GrammarKind::kLark,
-       "start: a a a a a a\na: b b b b b b\nb: c c c c c c\nc: \"x\" | \"\" | c c"},
-  };
-  for (const auto& [kind, text] : cases) expect_bounded(bpe(), kind, text);
-}
-
-TEST(Grammar, WhatMeetsALimitIsRefusedAndOthersGoOn) {
-  const auto refusal = [](GrammarKind kind, const std::string& text) {
-    const auto grammar = bpe().compile(kind, text);
-    EXPECT_FALSE(grammar.has_value()) << text.substr(0, 80);
-    return grammar ? "" : grammar.error().message();
-  };
-  EXPECT_EQ(refusal(GrammarKind::kJsonSchema, doubled_schema()), "JSON schema: schema too large");
-  const char* states = R"({"type": "integer", "multipleOf": 99999989})";
-  EXPECT_EQ(refusal(GrammarKind::kJsonSchema, states),
-            "JSON schema: needs more than 64 MiB of memory");
-  EXPECT_EQ(refusal(GrammarKind::kJsonSchema, states),
-            "JSON schema: was refused before: it met a limit of memory or time");
-  EXPECT_TRUE(bpe().accepts(GrammarKind::kJsonObject, "", "{}"));
 }
 
 }  // namespace

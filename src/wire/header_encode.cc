@@ -167,6 +167,7 @@ class Encoder {
     out.set_link_precision(number_of(m.link_precision));
     out.set_max_sequences(m.max_sequences);
     out.set_keeps_kv_apart(m.keeps_kv_apart);
+    out.set_masks_grammars(m.masks_grammars);
   }
 
   void operator()(const LinkStage& m) const {

@@ -138,6 +138,7 @@ struct StageReady {
   std::uint32_t max_sequences = 0;         ///< that it holds at a time; 0: as many as have blocks
   bool keeps_kv_apart = false;  ///< no forks, block copies or prefixes: each sequence begins at 0
   LinkPrecision link_precision = LinkPrecision::kNative;  ///< an older peer says nothing
+  bool masks_grammars = false;  ///< last stage only; an older peer would answer in any form
   friend bool operator==(const StageReady&, const StageReady&) = default;
 };
 

@@ -80,4 +80,8 @@ Result<std::shared_ptr<const text::Grammar>> GrammarStore::find(const GrammarSpe
   return grammar;
 }
 
+void GrammarStore::forget(const GrammarSpec& spec) {
+  std::erase_if(kept_, [&spec](const auto& kept) { return kept.first == spec; });
+}
+
 }  // namespace paceline::worker

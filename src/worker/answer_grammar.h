@@ -70,6 +70,9 @@ class GrammarStore {
   /// kFailedPrecondition naming the file where there is no tokenizer; kInvalidArgument as
   /// text::GrammarVocabulary::compile.
   Result<std::shared_ptr<const text::Grammar>> find(const GrammarSpec& spec);
+  /// One that met a limit holds much of what it learned; it is made anew where it is asked for
+  /// again.
+  void forget(const GrammarSpec& spec);
 
  private:
   std::filesystem::path tokenizer_;

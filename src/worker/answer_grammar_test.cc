@@ -182,6 +182,11 @@ TEST(GrammarStoreTest, GrammarsAreSharedAndErrorsNameTheFile) {
     ASSERT_TRUE(store.find({GrammarKind::kRegex, "a{" + std::to_string(i + 1) + "}"}));
   }
   EXPECT_NE(store.find(kSchema).value(), *first) << "the oldest is forgotten";
+  const auto newest = store.find(kSchema).value();
+  store.forget({GrammarKind::kRegex, "b"});
+  EXPECT_EQ(store.find(kSchema).value(), newest);
+  store.forget(kSchema);
+  EXPECT_NE(store.find(kSchema).value(), newest);
   const auto missing = GrammarStore("/nowhere/tokenizer.json").find(kSchema);
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message(), HasSubstr("/nowhere/tokenizer.json"));

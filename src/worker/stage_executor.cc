@@ -265,6 +265,15 @@ Result<std::vector<wire::Sample>> StageExecutor::sample_rows(const wire::Step& s
   return rows.take_samples();
 }
 
+void StageExecutor::forget_failed_grammars(const std::vector<wire::Sample>& samples,
+                                           const Sequences& sequences) {
+  for (const wire::Sample& sample : samples) {
+    if (sample.failure.empty()) continue;
+    const auto& sampler = sequences.at(sample.sequence).sampled.sampler;
+    if (sampler->spec().grammar) grammars_.forget(*sampler->spec().grammar);
+  }
+}
+
 void StageExecutor::remember(StepId id, const std::vector<wire::Sample>& samples) {
   recent_.emplace_back(id, samples);
   if (recent_.size() > kRememberedSteps) recent_.pop_front();
@@ -280,6 +289,7 @@ Result<StepProduct> StageExecutor::execute(StepId id, const wire::Step& step,
     PACELINE_ASSIGN_OR_RETURN(const auto output, engine_->run(batch));
     if (info().is_last) {
       PACELINE_ASSIGN_OR_RETURN(product.samples, sample_rows(step, sequences, output.logits));
+      forget_failed_grammars(product.samples, sequences);
     } else {
       PACELINE_ASSIGN_OR_RETURN(product.boundaries, boundary_tensors(output, batch.rows()));
     }

@@ -71,6 +71,7 @@ class StageExecutor {
   Status append_tokens(const wire::StepSequence& sequence, engine::StageBatch& batch) const;
   Result<std::vector<wire::Sample>> sample_rows(const wire::Step& step, Sequences& sequences,
                                                 std::span<const float> logits);
+  void forget_failed_grammars(const std::vector<wire::Sample>& samples, const Sequences& sequences);
   void remember(StepId id, const std::vector<wire::Sample>& samples);
 
   std::unique_ptr<engine::StageEngine> engine_;
