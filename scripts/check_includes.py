@@ -29,7 +29,7 @@ ALLOWED = {
     "compiler": {"base", "system", "model", "text", "shard", "cut"},
     "engine": {"base", "system", "shard", "cut"},
     "draft": {"base", "system", "shard", "kv", "sampling", "spec", "engine"},
-    "worker": {"base", "system", "shard", "sampling", "wire", "net", "engine"},
+    "worker": {"base", "system", "text", "shard", "sampling", "wire", "net", "engine"},
     "coordinator": {"base", "system", "text", "shard", "plan", "kv", "spec", "sched",
                     "sampling", "wire", "net"},
     "http": {"base", "system"},

@@ -1,16 +1,17 @@
-/* Tokenizers and chat templates: the C border of the Rust crate in rust/.
+/* Tokenizers, chat templates and grammars: the C border of the Rust crate in rust/.
  *
  * Not for use by the rest of the project: src/text/ is its C++ face and the only includer.
  *
  * Ownership: what a function hands out through a PacelineText, PacelineIds or handle pointer is
  * owned by the caller, who gives it back to the matching *_free function exactly once. What goes in
- * (data, size) is borrowed for the call; data may be NULL where size is 0. A *_free of NULL, or of a
- * zeroed struct, does nothing.
+ * (data, size) is borrowed for the call; data may be NULL where size is 0. A *_free of NULL, or of
+ * a zeroed struct, does nothing.
  *
  * Errors: 0 is success; otherwise the outputs are untouched and *error holds one line of UTF-8
  * (owned by the caller). A panic on the Rust side becomes PACELINE_TEXT_INTERNAL.
  *
- * Threads: handles may be used from several threads at once, except for *_free.
+ * Threads: handles may be used from several threads at once, except for *_free and matchers, which
+ * one thread uses at a time.
  *
  * Checked in by hand; rust/src/border.rs has the same layouts.
  */
@@ -27,6 +28,9 @@ extern "C" {
 
 typedef struct PacelineTokenizer PacelineTokenizer;
 typedef struct PacelineTemplate PacelineTemplate;
+typedef struct PacelineGrammarVocabulary PacelineGrammarVocabulary;
+typedef struct PacelineGrammar PacelineGrammar;
+typedef struct PacelineMatcher PacelineMatcher;
 
 /* UTF-8 without a terminating zero, owned by the caller. */
 typedef struct {
@@ -90,6 +94,44 @@ void paceline_template_free(PacelineTemplate* tmpl);
 int32_t paceline_template_render(const PacelineTemplate* tmpl, const char* variables_json,
                                  size_t variables_size, const char* extra_json, size_t extra_size,
                                  PacelineText* text, PacelineText* error);
+
+/* A tokenizer's tokens as grammars want them; the tokenizer may be freed before it. */
+int32_t paceline_grammar_vocabulary_new(const PacelineTokenizer* tokenizer,
+                                        PacelineGrammarVocabulary** vocabulary,
+                                        PacelineText* error);
+void paceline_grammar_vocabulary_free(PacelineGrammarVocabulary* vocabulary);
+
+enum {
+  PACELINE_GRAMMAR_JSON_OBJECT = 0, /* any JSON object; no text */
+  PACELINE_GRAMMAR_JSON_SCHEMA = 1,
+  PACELINE_GRAMMAR_REGEX = 2, /* for the whole text */
+  PACELINE_GRAMMAR_LARK = 3,
+};
+
+/* Compiles a grammar. Its size, nesting, states, memory and time are bounded. The vocabulary may be
+ * freed before it. */
+int32_t paceline_grammar_new(const PacelineGrammarVocabulary* vocabulary, int32_t kind,
+                             const char* text, size_t text_size, PacelineGrammar** grammar,
+                             PacelineText* error);
+void paceline_grammar_free(PacelineGrammar* grammar);
+
+/* A place in a text of the grammar: its start. The grammar may be freed before it. */
+int32_t paceline_matcher_new(const PacelineGrammar* grammar, PacelineMatcher** matcher,
+                             PacelineText* error);
+void paceline_matcher_free(PacelineMatcher* matcher);
+
+/* The tokens that may come next: bit (id % 32) of words[id / 32]. Ids beyond the words are left
+ * out, words beyond the vocabulary are 0. *may_end: whether the text may end here. */
+int32_t paceline_matcher_mask(PacelineMatcher* matcher, uint32_t* words, size_t word_count,
+                              bool* may_end, PacelineText* error);
+
+/* Goes on by tokens that the masks allow; after an error the matcher is of no more use. */
+int32_t paceline_matcher_commit(PacelineMatcher* matcher, const uint32_t* tokens,
+                                size_t token_count, PacelineText* error);
+
+/* Takes back the last tokens that were committed. */
+int32_t paceline_matcher_roll_back(PacelineMatcher* matcher, size_t token_count,
+                                   PacelineText* error);
 
 #ifdef __cplusplus
 }

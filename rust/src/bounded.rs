@@ -16,6 +16,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::confined;
+
 /// Deep enough for the nesting that minijinja allows; only touched pages count.
 const STACK_BYTES: usize = 32 << 20;
 
@@ -64,11 +66,12 @@ thread_local! {
         const { Account { gate: Cell::new(std::ptr::null()), left: Cell::new(0) } };
 }
 
-/// Counts what the threads of `run` allocate; all others pass.
+/// Counts what the threads of `run`, and of `confined::run`, allocate; all others pass.
 pub struct Allocator;
 
 impl Allocator {
     fn charge(bytes: usize) {
+        confined::charge(bytes);
         let exceeded = ACCOUNT.try_with(|account| {
             let gate = account.gate.get();
             if gate.is_null() {
@@ -101,16 +104,21 @@ impl Allocator {
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::charge(layout.size());
-        unsafe { System.alloc(layout) }
+        let memory = unsafe { System.alloc(layout) };
+        confined::note(memory, layout);
+        memory
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         Self::charge(layout.size());
-        unsafe { System.alloc_zeroed(layout) }
+        let memory = unsafe { System.alloc_zeroed(layout) };
+        confined::note(memory, layout);
+        memory
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         Self::credit(layout.size());
+        confined::forget(memory);
         unsafe { System.dealloc(memory, layout) }
     }
 
@@ -118,7 +126,12 @@ unsafe impl GlobalAlloc for Allocator {
         // The old block is there until the new one is.
         Self::charge(new_size);
         let moved = unsafe { System.realloc(memory, layout, new_size) };
-        Self::credit(layout.size());
+        if !moved.is_null() {
+            Self::credit(layout.size());
+            confined::forget(memory);
+            let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+            confined::note(moved, new_layout);
+        }
         moved
     }
 }

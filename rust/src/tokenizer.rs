@@ -44,6 +44,19 @@ impl Tokenizer {
         let bytes = TokenBytes::new(&inner);
         Ok(Tokenizer { inner, vocabulary_size, special_ids, bytes })
     }
+
+    pub fn vocabulary_size(&self) -> u64 {
+        self.vocabulary_size
+    }
+
+    /// Nothing for an id without a token.
+    pub fn bytes_of(&self, id: u32) -> Vec<u8> {
+        self.bytes.of(&self.inner, id)
+    }
+
+    pub fn is_special(&self, id: u32) -> bool {
+        self.special_ids.binary_search(&id).is_ok()
+    }
 }
 
 /// # Safety

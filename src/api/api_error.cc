@@ -70,16 +70,20 @@ ApiError unknown_model(std::string_view name) {
   return error;
 }
 
-ApiError context_exceeded(std::size_t prompt_tokens, std::size_t max_tokens, std::size_t context) {
+ApiError context_exceeded(std::size_t prompt_tokens, std::size_t context) {
   ApiError error;
   error.message =
-      max_tokens == 0
-          ? fmt::format("The prompt has {} tokens, and the model's context {}", prompt_tokens,
-                        context)
-          : fmt::format("The prompt's {} tokens and max_tokens {} exceed the model's context of {}",
-                        prompt_tokens, max_tokens, context);
-  error.param = max_tokens == 0 ? "" : "max_tokens";
+      fmt::format("The prompt has {} tokens, and the model's context {}", prompt_tokens, context);
   error.code = "context_length_exceeded";
+  return error;
+}
+
+ApiError limit_exceeds_context(std::size_t prompt_tokens, std::string_view field, std::size_t limit,
+                               std::size_t context) {
+  ApiError error = context_exceeded(prompt_tokens, context);
+  error.message = fmt::format("The prompt's {} tokens and {} {} exceed the model's context of {}",
+                              prompt_tokens, field, limit, context);
+  error.param = field;
   return error;
 }
 

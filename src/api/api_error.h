@@ -33,7 +33,10 @@ ApiError unsupported_field(std::string param, std::string_view why);
 /// 404, code "model_not_found".
 ApiError unknown_model(std::string_view name);
 /// 400, code "context_length_exceeded".
-ApiError context_exceeded(std::size_t prompt_tokens, std::size_t max_tokens, std::size_t context);
+ApiError context_exceeded(std::size_t prompt_tokens, std::size_t context);
+/// The same, by the field that asks for more than fits behind the prompt.
+ApiError limit_exceeds_context(std::size_t prompt_tokens, std::string_view field, std::size_t limit,
+                               std::size_t context);
 /// 503 with Retry-After: the model is still being loaded.
 ApiError still_loading(std::string_view name);
 

@@ -51,8 +51,11 @@ TEST(ApiErrorTest, NamedErrors) {
   EXPECT_EQ(unknown_model("x").status, 404);
   EXPECT_EQ(unknown_model("x").code, "model_not_found");
   EXPECT_LT(unknown_model(std::string(100000, 'x')).message.size(), 400U);
-  EXPECT_EQ(context_exceeded(5000, 0, 4096).code, "context_length_exceeded");
-  EXPECT_THAT(context_exceeded(4000, 100, 4096).message, HasSubstr("max_tokens 100"));
+  EXPECT_EQ(context_exceeded(5000, 4096).code, "context_length_exceeded");
+  const ApiError limit = limit_exceeds_context(4000, "max_output_tokens", 100, 4096);
+  EXPECT_EQ(limit.code, "context_length_exceeded");
+  EXPECT_EQ(limit.param, "max_output_tokens");
+  EXPECT_THAT(limit.message, HasSubstr("max_output_tokens 100"));
   EXPECT_EQ(still_loading("x").status, 503);
   EXPECT_GT(still_loading("x").retry_after_s, 0);
   EXPECT_EQ(error_headers(still_loading("x")).at("Retry-After"), "5");

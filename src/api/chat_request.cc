@@ -1,6 +1,7 @@
 #include "api/chat_request.h"
 
 #include "api/chat_messages.h"
+#include "api/tool_choice.h"
 
 namespace paceline::api {
 namespace {
@@ -24,9 +25,7 @@ void read_tool(const Json& tool, Fields&& fields, Json& tools) {
   }
   (void)inner.text("description");
   (void)inner.object("parameters");
-  if (inner.boolean("strict").value_or(false)) {
-    inner.refuse_unsupported("strict", "output by a grammar is not offered");
-  }
+  (void)inner.boolean("strict");
   tools.push_back(tool);
 }
 
@@ -40,26 +39,6 @@ void read_tools(Fields& fields, ChatPrompt& prompt) {
   }
 }
 
-/// Whether tools may be called.
-bool read_tool_choice(Fields& fields, bool has_tools) {
-  const Json* choice = fields.find("tool_choice");
-  if (choice == nullptr) return has_tools;
-  if (*choice == "none") return false;
-  if (!has_tools) {
-    fields.refuse("tool_choice", "is for requests with tools");
-    return false;
-  }
-  if (*choice == "auto") return true;
-  const bool is_named = choice->is_object() && choice->contains("type");
-  if (*choice == "required" || is_named) {
-    fields.refuse_unsupported("tool_choice", "only none and auto are offered");
-  } else {
-    fields.refuse("tool_choice",
-                  "expected none, auto, required or an object that names a function");
-  }
-  return false;
-}
-
 void read_reasoning(Fields& fields, ChatRequest& read) {
   const auto effort =
       fields.one_of("reasoning_effort", {"none", "minimal", "low", "medium", "high", "xhigh"});
@@ -70,17 +49,6 @@ void read_reasoning(Fields& fields, ChatRequest& read) {
     variables["enable_thinking"] = false;
   }
   read.separates_reasoning = fields.boolean("separate_reasoning").value_or(true);
-}
-
-void read_response_format(Fields& fields) {
-  const Json* format = fields.object("response_format");
-  if (format == nullptr) return;
-  Fields inner = fields.inside(*format, "response_format.");
-  inner.require("type");
-  const auto type = inner.one_of("type", {"text", "json_object", "json_schema"});
-  if (type && *type != "text") {
-    inner.refuse_unsupported("type", *type + " is not offered, only text");
-  }
 }
 
 void read_forms(Fields& fields) {
@@ -145,11 +113,8 @@ Parsed<ChatRequest> parse_chat_request(std::string_view body) {
   if (read.generation.max_tokens == 0U) {
     fields.refuse("max_tokens", "expected an integer of at least 1, got 0");
   }
-  read.parses_tool_calls = read_tool_choice(fields, !read.prompt.tools.empty());
-  if (!read.parses_tool_calls) read.prompt.tools = Json::array();
-  read.parallel_tool_calls = fields.boolean("parallel_tool_calls").value_or(true);
+  read_tool_choice(fields, NamedTool::kInFunction, read);
   read_reasoning(fields, read);
-  read_response_format(fields);
   read_forms(fields);
   read_logprobs(fields, read.generation);
   if (problem) return tl::unexpected(*std::move(problem));

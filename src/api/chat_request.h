@@ -28,6 +28,9 @@ struct ChatRequest {
   GenerationFields generation;
   ChatPrompt prompt;
   bool parses_tool_calls = false;  ///< tools are given and may be called
+  bool must_call = false;          ///< tool_choice required, or a named tool
+  std::string named_tool;          ///< that alone may be called; empty: any
+  bool has_strict_tools = false;   ///< arguments must hold their schemas
   bool parallel_tool_calls = true;
   bool separates_reasoning = true;  ///< else <think> stays in the content
 };

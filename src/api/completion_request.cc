@@ -84,10 +84,6 @@ Parsed<CompletionRequest> parse_completion_request(std::string_view body) {
     fields.refuse(
         "n", fmt::format("prompts times n: expected at most {}", CompletionRequest::kMaxAnswers));
   }
-  if (const Json* format = fields.object("response_format");
-      format != nullptr && format->value("type", Json()) != "text") {
-    fields.refuse_unsupported("response_format", "only text is offered");
-  }
   if (problem) return tl::unexpected(*std::move(problem));
   return read;
 }

@@ -19,7 +19,7 @@ struct Refused {
   const char* why;
 };
 
-constexpr const char* kNoGrammar = "output by a grammar is not offered";
+constexpr const char* kOlder = "is an older name; use structured_outputs";
 constexpr const char* kNotOffered = "is not offered";
 
 /// Fields of OpenAI's schema and of other servers that would change the answer.
@@ -29,11 +29,10 @@ constexpr std::array kRefused = {
     Refused{"suffix", "filling in before a suffix is not offered"},
     Refused{"functions", "is deprecated; use tools"},
     Refused{"function_call", "is deprecated; use tool_choice"},
-    Refused{"structured_outputs", kNoGrammar},
-    Refused{"guided_json", kNoGrammar},
-    Refused{"guided_regex", kNoGrammar},
-    Refused{"guided_choice", kNoGrammar},
-    Refused{"guided_grammar", kNoGrammar},
+    Refused{"guided_json", kOlder},
+    Refused{"guided_regex", kOlder},
+    Refused{"guided_choice", kOlder},
+    Refused{"guided_grammar", kOlder},
     Refused{"use_beam_search", "beam search is not offered"},
     Refused{"prompt_logprobs", "is not offered; use echo and logprobs of /v1/completions"},
     Refused{"prompt_embeds", kNotOffered},
@@ -109,6 +108,7 @@ void read_max_tokens(Fields& fields, GenerationFields& read) {
   if (newer && older && *newer != *older) {
     fields.refuse("max_tokens", "differs from max_completion_tokens; give one of the two");
   }
+  if (newer && !older) read.limit_field = "max_completion_tokens";
   if (const auto given = newer ? newer : older)
     read.max_tokens = static_cast<std::uint32_t>(*given);
 }
@@ -162,6 +162,13 @@ void read_labels(Fields& fields) {
 
 }  // namespace
 
+void check_form(Fields& fields, const GenerationFields& read) {
+  if (!read.grammar) return;
+  const std::string excludes = "excludes " + read.grammar->field;
+  if (read.min_tokens > 0) fields.refuse("min_tokens", excludes);
+  if (read.ignore_eos) fields.refuse("ignore_eos", excludes);
+}
+
 GenerationFields read_generation_fields(Fields& fields) {
   GenerationFields read;
   read.model = fields.text("model", kMaxName).value_or("");
@@ -171,6 +178,8 @@ GenerationFields read_generation_fields(Fields& fields) {
   read_sampling(fields, read);
   read_stop(fields, read);
   read.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  read.grammar = read_grammar(fields);
+  check_form(fields, read);
   read.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   read.cache_salt = fields.text("cache_salt", kMaxName).value_or("");
   read.priority =
@@ -229,6 +238,7 @@ sampling::SamplingSpec GenerationFields::sampling_spec(const SamplingDefaults& m
   spec.stop_tokens = stop_tokens;
   spec.min_tokens = min_tokens;
   spec.logprobs = logprobs;
+  if (grammar) spec.grammar = grammar->spec;
   return spec;
 }
 

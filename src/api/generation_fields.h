@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/fields.h"
+#include "api/grammar_fields.h"
 #include "base/sampling_defaults.h"
 #include "sampling/sampling_spec.h"
 
@@ -20,6 +21,7 @@ struct GenerationFields {
   bool include_usage = false;  ///< one more chunk, with the counts
   std::uint32_t choices = 1;
   std::optional<std::uint32_t> max_tokens;
+  const char* limit_field = "max_tokens";  ///< that named it
 
   std::optional<double> temperature;
   std::optional<double> top_p;
@@ -34,6 +36,7 @@ struct GenerationFields {
   std::uint32_t min_tokens = 0;
   std::optional<std::uint32_t> logprobs;  ///< with so many of the likeliest tokens
 
+  std::optional<AskedGrammar> grammar;
   std::vector<std::string> stop;
   bool ignore_eos = false;
   bool skip_special_tokens = true;
@@ -47,6 +50,9 @@ struct GenerationFields {
 
 /// All but logprobs and top_logprobs, which the two kinds of requests spell differently.
 GenerationFields read_generation_fields(Fields& fields);
+
+/// What excludes a form of the answer: a text that is whole needs a token to end with.
+void check_form(Fields& fields, const GenerationFields& read);
 
 /// Token ids of logit_bias and stop_token_ids that the model does not have: 400.
 std::optional<ApiError> check_tokens(const GenerationFields& fields, std::uint64_t vocabulary_size);

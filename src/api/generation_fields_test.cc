@@ -172,10 +172,9 @@ TEST(GenerationFieldsTest, TokensAreHeldAgainstTheVocabulary) {
 }
 
 TEST(GenerationFieldsTest, WhatWouldChangeTheAnswerAndIsNotOfferedIsRefused) {
-  for (const char* field :
-       {"audio", "web_search_options", "suffix", "functions", "function_call", "guided_json",
-        "structured_outputs", "use_beam_search", "prompt_logprobs", "bad_words", "chat_template",
-        "truncate_prompt_tokens"}) {
+  for (const char* field : {"audio", "web_search_options", "suffix", "functions", "function_call",
+                            "guided_json", "use_beam_search", "prompt_logprobs", "bad_words",
+                            "chat_template", "truncate_prompt_tokens"}) {
     const auto outcome = read(R"({")" + std::string(field) + R"(": "on"})");
     ASSERT_TRUE(outcome.problem) << field;
     EXPECT_EQ(outcome.problem->param, field);

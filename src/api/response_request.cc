@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/response_input.h"
+#include "api/tool_choice.h"
 
 namespace paceline::api {
 namespace {
@@ -53,10 +54,8 @@ Json read_tool(Fields&& fields) {
   if (name && !is_function_name(*name)) {
     fields.refuse("name", "expected 1 to 64 letters, digits, underscores, dots and dashes");
   }
-  if (fields.boolean("strict").value_or(false)) {
-    fields.refuse_unsupported("strict", "output by a grammar is not offered");
-  }
   Json function = {{"name", name.value_or("")}};
+  if (fields.boolean("strict").value_or(false)) function["strict"] = true;
   if (auto text = fields.text("description")) function["description"] = *std::move(text);
   if (const Json* parameters = fields.object("parameters")) function["parameters"] = *parameters;
   return {{"type", "function"}, {"function", std::move(function)}};
@@ -71,26 +70,17 @@ void read_tools(Fields& fields, ResponseRequest& read) {
     if (!tool.is_object()) return fields.refuse("tools", "expected an array of objects");
     read.chat.prompt.tools.push_back(read_tool(fields.inside(tool, fmt::format("tools[{}].", i))));
     Json shown = tool;
-    shown["strict"] = false;
+    shown["strict"] = tool.value("strict", Json()) == true;
     if (!shown.contains("parameters")) shown["parameters"] = nullptr;
     read.shown["tools"].push_back(std::move(shown));
   }
 }
 
-void read_tool_choice(Fields& fields, ResponseRequest& read) {
-  const bool has_tools = !read.chat.prompt.tools.empty();
+void show_tool_choice(Fields& fields, ResponseRequest& read) {
   const Json* choice = fields.find("tool_choice");
   read.shown["tool_choice"] = choice == nullptr ? Json("auto") : *choice;
-  read.chat.parses_tool_calls = has_tools;
-  if (choice == nullptr || *choice == "auto") return;
-  if (*choice == "none") {
-    read.chat.parses_tool_calls = false;
-    read.chat.prompt.tools = Json::array();
-  } else if (*choice == "required" || choice->is_object()) {
-    fields.refuse_unsupported("tool_choice", "only none and auto are offered");
-  } else {
-    fields.refuse("tool_choice", "expected none, auto, required or an object");
-  }
+  read_tool_choice(fields, NamedTool::kFlat, read.chat);
+  read.shown["parallel_tool_calls"] = read.chat.parallel_tool_calls;
 }
 
 void read_reasoning(Fields& fields, ResponseRequest& read) {
@@ -127,12 +117,12 @@ void read_text(Fields& fields, ResponseRequest& read) {
   }
   const Json* format = inner.object("format");
   if (format == nullptr) return;
-  Fields own = inner.inside(*format, "format.");
-  own.require("type");
-  const auto type = own.one_of("type", {"text", "json_object", "json_schema"});
-  if (type && *type != "text") {
-    own.refuse_unsupported("type", *type + " is not offered, only text");
-  }
+  read.shown["text"]["format"] = *format;
+  auto form = read_text_format(inner.inside(*format, "format."));
+  if (!form) return;
+  if (read.chat.generation.grammar) fields.refuse("structured_outputs", "excludes text.format");
+  read.chat.generation.grammar = std::move(form);
+  check_form(fields, read.chat.generation);
 }
 
 void read_logprobs(Fields& fields, ResponseRequest& read) {
@@ -160,6 +150,7 @@ void read_generation(Fields& fields, ResponseRequest& read) {
   if (generation.choices != 1) fields.refuse_unsupported("n", "is of chats; one answer is given");
   const auto max = fields.integer("max_output_tokens", 1, kMaxTokens);
   if (max) generation.max_tokens = static_cast<std::uint32_t>(*max);
+  generation.limit_field = "max_output_tokens";
   read.shown["max_output_tokens"] = max ? Json(*max) : Json();
   for (const char* name :
        {"instructions", "metadata", "user", "safety_identifier", "prompt_cache_key"}) {
@@ -184,11 +175,9 @@ Parsed<ResponseRequest> parse_response_request(std::string_view body) {
   }
   read_generation(fields, read);
   read_tools(fields, read);
-  read_tool_choice(fields, read);
-  read.chat.parallel_tool_calls = fields.boolean("parallel_tool_calls").value_or(true);
-  read.shown["parallel_tool_calls"] = read.chat.parallel_tool_calls;
-  read_reasoning(fields, read);
   read_text(fields, read);
+  show_tool_choice(fields, read);
+  read_reasoning(fields, read);
   read_logprobs(fields, read);
   if (problem) return tl::unexpected(*std::move(problem));
   return read;

@@ -100,6 +100,7 @@ TEST(ResponseRequestTest, Limits) {
   const auto request = parsed(
       with_hello(R"("max_output_tokens": 7, "temperature": 0.5, "top_p": 0.9, "stream": true)"));
   EXPECT_EQ(request.chat.generation.max_tokens, 7U);
+  EXPECT_STREQ(request.chat.generation.limit_field, "max_output_tokens");
   EXPECT_EQ(request.chat.generation.temperature, 0.5);
   EXPECT_TRUE(request.chat.generation.stream);
   EXPECT_EQ(request.shown["max_output_tokens"], 7);
@@ -120,12 +121,45 @@ TEST(ResponseRequestTest, ToolsBecomeThoseOfAChat) {
   const auto none = parsed(with_hello(tools + R"(, "tool_choice": "none")"));
   EXPECT_FALSE(none.chat.parses_tool_calls);
   EXPECT_TRUE(none.chat.prompt.tools.empty());
-  expect_refused(with_hello(tools + R"(, "tool_choice": "required")"), "tool_choice", "only none");
-  expect_refused(with_hello(R"("tool_choice": "maybe")"), "tool_choice");
+  const auto named =
+      parsed(with_hello(tools + R"(, "tool_choice": {"type": "function", "name": "f"},
+                 "parallel_tool_calls": false)"));
+  EXPECT_TRUE(named.chat.must_call);
+  EXPECT_EQ(named.chat.named_tool, "f");
+  EXPECT_EQ(named.shown["tool_choice"]["name"], "f");
+  EXPECT_EQ(named.shown["parallel_tool_calls"], false);
   expect_refused(with_hello(R"("tools": [{"type": "web_search"}])"), "tools[0].type");
   expect_refused(with_hello(R"("tools": [{"type": "function"}])"), "tools[0].name", "missing");
-  expect_refused(with_hello(R"("tools": [{"type": "function", "name": "f", "strict": true}])"),
+  const auto strict =
+      parsed(with_hello(R"("tools": [{"type": "function", "name": "f", "strict": true}])"));
+  EXPECT_TRUE(strict.chat.has_strict_tools);
+  EXPECT_EQ(strict.chat.prompt.tools[0]["function"]["strict"], true);
+  EXPECT_EQ(strict.shown["tools"][0]["strict"], true);
+  expect_refused(with_hello(R"("tools": [{"type": "function", "name": "f", "strict": 1}])"),
                  "tools[0].strict");
+}
+
+TEST(ResponseRequestTest, TheFormOfTheText) {
+  const auto object = parsed(with_hello(R"("text": {"format": {"type": "json_object"}})"));
+  ASSERT_TRUE(object.chat.generation.grammar);
+  EXPECT_EQ(object.chat.generation.grammar->spec, GrammarSpec());
+  EXPECT_EQ(object.shown["text"]["format"]["type"], "json_object");
+  const auto schema = parsed(with_hello(R"("text": {"format": {"type": "json_schema", "name": "n",
+                                           "strict": true, "schema": {"z": 1}}})"));
+  ASSERT_TRUE(schema.chat.generation.grammar);
+  EXPECT_EQ(schema.chat.generation.grammar->spec,
+            (GrammarSpec{GrammarKind::kJsonSchema, R"({"z":1})"}));
+  EXPECT_EQ(schema.chat.generation.grammar->field, "text.format.schema");
+  EXPECT_EQ(schema.shown["text"]["format"]["name"], "n");
+  const std::string json = R"("text": {"format": {"type": "json_object"}}, )";
+  expect_refused(with_hello(R"("text": {"format": {"type": "xml"}})"), "text.format.type");
+  expect_refused(with_hello(R"("text": {"format": {"type": "json_schema", "name": "n"}})"),
+                 "text.format.schema", "missing");
+  expect_refused(with_hello(R"("text": {"format": {"type": "json_schema", "schema": {}}})"),
+                 "text.format.name", "missing");
+  expect_refused(with_hello(json + R"("ignore_eos": true)"), "ignore_eos", "excludes text.format");
+  expect_refused(with_hello(json + R"("structured_outputs": {"regex": "a"})"), "structured_outputs",
+                 "excludes text.format");
 }
 
 TEST(ResponseRequestTest, ReasoningTextAndLogprobs) {
@@ -139,8 +173,6 @@ TEST(ResponseRequestTest, ReasoningTextAndLogprobs) {
   EXPECT_FALSE(parsed(with_hello()).chat.generation.logprobs);
   expect_refused(with_hello(R"("reasoning": {"effort": "huge"})"), "reasoning.effort");
   expect_refused(with_hello(R"("reasoning": {"summary": "detailed"})"), "reasoning.summary");
-  expect_refused(with_hello(R"("text": {"format": {"type": "json_object"}})"), "text.format.type",
-                 "json_object is not offered");
   expect_refused(with_hello(R"("text": {"verbosity": "low"})"), "text.verbosity");
   expect_refused(with_hello(R"("include": ["file_search_call.results"])"), "include");
   expect_refused(with_hello(R"("top_logprobs": 21)"), "top_logprobs");

@@ -194,6 +194,7 @@ Status ChainSession::start(const ChainFlags& flags, StepListener on_step) {
   PACELINE_ASSIGN_OR_RETURN(chain_,
                             coordinator::Chain::start(std::move(pool), std::move(plan), clock_));
   chain_->limit(options.scheduler);
+  options.why_no_grammars = chain_->why_no_grammars();
   if (on_step) {
     options.on_step = [on_step = std::move(on_step), &chain = *chain_](const auto& step) {
       on_step(chain, step);

@@ -70,6 +70,11 @@ BatchGenerator::~BatchGenerator() {
   for (const auto& call : calls) call();
 }
 
+Status BatchGenerator::check_grammars() const {
+  if (options_.why_no_grammars.empty()) return {};
+  return fail(ErrorCode::kInvalidArgument, "grammar: {}", options_.why_no_grammars);
+}
+
 Status BatchGenerator::check(const GenerationRequest& request) const {
   const wire::Limits limits;
   const sampling::SamplingSpec& sampling = request.sampling;
@@ -80,6 +85,12 @@ Status BatchGenerator::check(const GenerationRequest& request) const {
   if (sampling.logit_bias.size() > limits.logit_biases) {
     return fail(ErrorCode::kInvalidArgument, "logit_bias: {} tokens, expected at most {}",
                 sampling.logit_bias.size(), limits.logit_biases);
+  }
+  if (sampling.grammar) PACELINE_RETURN_IF_ERROR(check_grammars());
+  if (sampling.grammar && sampling.stop_tokens.empty() &&
+      (request.ignore_eos || options_.end_tokens.empty())) {
+    return fail(ErrorCode::kInvalidArgument,
+                "grammar: expected a token that ends the answer; ignore_eos leaves none");
   }
   if (options_.vocabulary_size == 0) return sampling::check(sampling);
   for (const std::int64_t token : request.prompt) {
@@ -326,6 +337,11 @@ Status BatchGenerator::give(const sched::Progress& progress, std::span<const wir
   const auto found = requests_.find(progress.key.request);
   if (found == requests_.end() || found->second.is_cancelled) return {};
   PendingRequest& request = found->second;
+  for (const wire::Sample& sample : samples) {
+    if (sample.failure.empty()) continue;
+    fail_one(progress.key.request, Error(ErrorCode::kInvalidArgument, sample.failure), calls);
+    return {};
+  }
   const bool is_end = progress.is_finished && progress.reason == sched::FinishReason::kEndToken;
   PACELINE_ASSIGN_OR_RETURN(auto piece,
                             request.add(progress.key.choice, samples, is_end, clock_.now()));
@@ -350,6 +366,14 @@ void BatchGenerator::finish(sched::ChoiceKey key, FinishReason reason, Calls& ca
         listener->on_finished(choice, finished.generation);
       });
   if (request.is_over()) requests_.erase(found);
+}
+
+/// All answers of one request; the others go on.
+void BatchGenerator::fail_one(sched::RequestId request, const Error& error, Calls& calls) {
+  (void)scheduler_.cancel(request);  // it may have ended there with its last commit
+  const auto found = requests_.find(request);
+  calls.push_back([listener = found->second.listener(), error] { listener->on_failed(error); });
+  requests_.erase(found);
 }
 
 void BatchGenerator::end_cancelled(Calls& calls) {

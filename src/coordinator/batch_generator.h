@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -53,6 +54,7 @@ struct BatchOptions {
   Speculation speculation = Speculation::kAuto;
   spec::DraftModel* draft_model = nullptr;  ///< must outlive the generator
   Duration step_timeout = std::chrono::minutes(10);
+  std::string why_no_grammars;  ///< as Chain::why_no_grammars: what has one is refused with this
   /// Told of each step that is done. With the generator's lock held: must not block, nor ask the
   /// generator.
   std::function<void(const StepFacts& step)> on_step;
@@ -82,6 +84,9 @@ class BatchGenerator {
   /// Its answers end as kCancelled, and every stage hears of it with the next step. Nothing where
   /// the request is over.
   void cancel(sched::RequestId request);
+
+  /// kInvalidArgument where no request can have a grammar; says why.
+  Status check_grammars() const;
 
   BatchStats stats();
   /// Why nothing more is answered, also where nothing is asked.
@@ -121,6 +126,7 @@ class BatchGenerator {
   void take_scores(const SentStep& step, const wire::StepResult& result);
   Status give(const sched::Progress& progress, std::span<const wire::Sample> samples, Calls& calls);
   void finish(sched::ChoiceKey key, FinishReason reason, Calls& calls);
+  void fail_one(sched::RequestId request, const Error& error, Calls& calls);
   void end_cancelled(Calls& calls);
   void fail_all(const Error& error, Calls& calls);
   void learn(const SentStep& step, const wire::StepResult& result);

@@ -463,5 +463,40 @@ TEST_F(BatchGeneratorTest, StepsWaitForADraftModelAndTheTextIsTheSame) {
   EXPECT_EQ(model.opened, 0) << "it hears of every end";
 }
 
+TEST_F(BatchGeneratorTest, AGrammarBringsTheTokensBeforeIt) {
+  script("Hi you", 3);
+  auto asked = request({5, 6, 7});
+  asked.sampling.grammar = GrammarSpec{GrammarKind::kRegex, "Hi.*"};
+  ASSERT_TRUE(generate(asked));
+  const wire::SequenceSpec& spec = chain_.steps.front().opened.at(0);
+  EXPECT_EQ(spec.sampling.grammar, asked.sampling.grammar);
+  EXPECT_THAT(spec.history, ElementsAre(5, 6, 7));
+}
+
+TEST_F(BatchGeneratorTest, AGrammarThatGetsNoFurtherFailsItsRequestAlone) {
+  script("Hi you", 3);
+  auto asked = request({5, 6, 7});
+  asked.sampling.grammar = GrammarSpec{GrammarKind::kRegex, "Hi.*"};
+  asked.choices = 1;
+  chain_.failure = "grammar: too complex";
+  const auto failed = generate(asked);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(failed.error().message(), "grammar: too complex");
+  const auto other = generate(request({5, 6, 7}));
+  ASSERT_TRUE(other) << other.error().message();
+  EXPECT_EQ(other->text, "Hi you");
+}
+
+TEST_F(BatchGeneratorTest, AGrammarNeedsATokenToEndWith) {
+  auto asked = request({5});
+  asked.sampling.grammar = GrammarSpec();
+  asked.ignore_eos = true;
+  expect_refused(asked, "grammar: expected a token that ends the answer");
+  asked.ignore_eos = false;
+  asked.sampling.min_tokens = 2;
+  expect_refused(asked, "min_tokens: expected 0 with a grammar");
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

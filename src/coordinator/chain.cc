@@ -1,5 +1,7 @@
 #include "coordinator/chain.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <random>
@@ -140,6 +142,15 @@ void Chain::limit(sched::SchedulerOptions& options) const {
     if (most > 0) options.max_running = std::min(options.max_running, most);
     if (stage.ready.keeps_kv_apart) options.shares_kv = false;
   }
+}
+
+std::string Chain::why_no_grammars() const {
+  const StageReport& last = stages_.back();
+  if (last.ready.masks_grammars) return {};
+  return fmt::format(
+      "worker {} has the last stage and masks no tokens: it is of an older version, or its package "
+      "has no tokenizer.json",
+      last.entry.address);
 }
 
 Status Chain::warm_up() {

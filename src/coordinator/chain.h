@@ -61,6 +61,8 @@ class Chain final : public StepRunner {
   const std::vector<StageReport>& stages() const { return stages_; }
   /// Lowers what is planned to what all stages can: sequences at a time, shared KV.
   void limit(sched::SchedulerOptions& options) const;
+  /// Why no answer's form can be asked for; empty where it can.
+  std::string why_no_grammars() const;
   /// Each worker, and whether it still answers. Any thread.
   std::map<std::string, bool> nodes() const { return pool_->nodes(); }
   /// Bytes of boundary tensors that each row has on its way from a stage to the next one: one

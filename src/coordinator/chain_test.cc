@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 
 #include "coordinator/answer_waiter.h"
 #include "text/test_vocabulary.h"
@@ -167,6 +169,37 @@ TEST_F(ChainTest, ThePagedEngineSetsNoLimits) {
   (*chain)->limit(options);
   EXPECT_EQ(options.max_running, sched::SchedulerOptions().max_running);
   EXPECT_TRUE(options.shares_kv);
+}
+
+TEST_F(ChainTest, WhoMasksTokensIsTheLastStagesWorker) {
+  const auto tokenizer = std::filesystem::path(testing::TempDir()) / "chain_test_tokenizer.json";
+  std::ofstream(tokenizer) << "{}";
+  workers_.prepare = [&](worker::FakeEngine& engine) { engine.set_tokenizer(tokenizer); };
+  const std::string a = workers_.start();
+  const auto masking = start(plan({{a, {0, kFakeLayers}}}));
+  ASSERT_TRUE(masking) << masking.error().message();
+  EXPECT_EQ((*masking)->why_no_grammars(), "");
+}
+
+TEST_F(ChainTest, AWorkerThatDoesNotMaskTokensIsNamed) {
+  const std::string a = workers_.start();
+  const std::string b = workers_.start();
+  const auto chain = start(plan({{a, {0, 2}}, {b, {2, kFakeLayers}}}));
+  ASSERT_TRUE(chain) << chain.error().message();
+  const std::string why = (*chain)->why_no_grammars();
+  EXPECT_THAT(why, HasSubstr("worker " + b + " has the last stage and masks no tokens"));
+  BatchOptions options;
+  options.end_tokens = {1};
+  options.scheduler.context_tokens = 64;
+  options.scheduler.kv_blocks = 16;
+  options.scheduler.block_tokens = kFakeBlockTokens;
+  options.why_no_grammars = why;
+  BatchGenerator generator(**chain, 2, nullptr, clock_, options);
+  GenerationRequest request;
+  request.prompt = {5};
+  request.sampling.grammar.emplace();
+  expect_error(generator.submit(request, nullptr), ErrorCode::kInvalidArgument,
+               {"grammar: worker " + b});
 }
 
 TEST_F(ChainTest, AWorkerThatDoesNotKnowTheEngineIsNamed) {

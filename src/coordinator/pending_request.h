@@ -28,7 +28,8 @@ class AnswerListener {
                          std::string_view text) = 0;
   /// The last call for this answer.
   virtual void on_finished(std::uint32_t choice, const Generation& generation) = 0;
-  /// The last call for all answers of the request that are not finished: the chain failed.
+  /// The last call for all answers of the request that are not finished: the chain failed,
+  /// or (kInvalidArgument) this request alone, whose grammar met a limit.
   virtual void on_failed(const Error& error) = 0;
 };
 

@@ -206,6 +206,7 @@ Result<std::unique_ptr<StageEngine>> make_paged_engine(std::shared_ptr<const ov:
             stage, "CPU", cpu_properties(core, options.profile, options.threads, weight_group));
       }));
   PACELINE_ASSIGN_OR_RETURN(auto info, stage_info(compiled, options.layers));
+  if (info.is_last) info.tokenizer = options.package / "tokenizer.json";
   info.weight_bytes = weight_bytes;
   info.compile_time = clock.now() - begin;
   auto engine = std::make_unique<PagedEngine>(

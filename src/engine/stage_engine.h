@@ -89,6 +89,7 @@ struct StageInfo {
   std::uint64_t kv_bytes = 0;                 ///< of all its KV blocks
   std::string form = "compiled";              ///< or "imported", from the cache of forms
   Duration compile_time = {};                 ///< reading, cutting and compiling or importing
+  std::filesystem::path tokenizer;            ///< of the package; last stage only, else empty
   std::vector<BoundarySpec> input_boundary;   ///< empty for the first stage
   std::vector<BoundarySpec> output_boundary;  ///< empty for the last stage
 };

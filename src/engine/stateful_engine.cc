@@ -310,6 +310,7 @@ Result<std::unique_ptr<StageEngine>> load_stateful_engine(const StageOptions& op
   PACELINE_ASSIGN_OR_RETURN(auto form,
                             load_compiled_form(core, form_options(options, source), source.cache));
   PACELINE_ASSIGN_OR_RETURN(auto info, stage_info(form.model, options.layers));
+  if (info.is_last) info.tokenizer = options.package / "tokenizer.json";
   info.engine = EngineKind::kStateful;
   info.max_sequences = 1;
   info.shares_kv = false;

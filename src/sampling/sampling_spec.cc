@@ -24,6 +24,17 @@ Status check_token(std::string_view field, std::uint32_t token, std::uint64_t vo
               token, vocabulary_size);
 }
 
+Status check_grammar(const SamplingSpec& spec) {
+  if (spec.grammar->text.size() > GrammarSpec::kMaxTextBytes) {
+    return fail(ErrorCode::kInvalidArgument, "grammar: expected at most {} bytes, got {}",
+                GrammarSpec::kMaxTextBytes, spec.grammar->text.size());
+  }
+  // A text that is whole before would have no token to go on with.
+  if (spec.min_tokens == 0) return {};
+  return fail(ErrorCode::kInvalidArgument, "min_tokens: expected 0 with a grammar, got {}",
+              spec.min_tokens);
+}
+
 }  // namespace
 
 Status check(const SamplingSpec& spec) {
@@ -50,7 +61,7 @@ Status check(const SamplingSpec& spec) {
     return fail(ErrorCode::kInvalidArgument, "logprobs: expected at most {}, got {}",
                 SamplingSpec::kMaxLogprobs, *spec.logprobs);
   }
-  return {};
+  return spec.grammar ? check_grammar(spec) : Status();
 }
 
 Status check(const SamplingSpec& spec, std::uint64_t vocabulary_size) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/grammar_spec.h"
 
 namespace paceline::sampling {
 
@@ -39,10 +40,14 @@ struct SamplingSpec {
   /// They are the model's own: the softmax of its logits before anything above is done with them.
   std::optional<std::uint32_t> logprobs;
 
-  /// Whether choices depend on the tokens before.
-  bool needs_history() const {
+  /// What the answer is a text of, up to its stop token, which comes where the text may end.
+  std::optional<GrammarSpec> grammar;
+
+  bool has_penalties() const {
     return repetition_penalty != 1.0 || presence_penalty != 0.0 || frequency_penalty != 0.0;
   }
+  /// Whether choices depend on the tokens before.
+  bool needs_history() const { return has_penalties() || grammar.has_value(); }
   friend bool operator==(const SamplingSpec&, const SamplingSpec&) = default;
 };
 

@@ -58,13 +58,26 @@ TEST(SamplingSpecTest, WhatIsOutsideItsRangeIsRefusedByName) {
          s.stop_tokens = {7, 100};
        },
        "stop_tokens: token 100 is outside the vocabulary of 100"},
+      {[](Spec& s) {
+         s.grammar = {GrammarKind::kRegex, std::string(65536, 'a')};
+       },
+       "accepted"},
+      {[](Spec& s) {
+         s.grammar = {GrammarKind::kRegex, std::string(65537, 'a')};
+       },
+       "grammar: expected at most 65536 bytes, got 65537"},
+      {[](Spec& s) {
+         s.grammar = GrammarSpec();
+         s.min_tokens = 3;
+       },
+       "min_tokens: expected 0 with a grammar, got 3"},
       {[](Spec& s) { s.logprobs = 20; }, "accepted"},
       {[](Spec& s) { s.logprobs = 21; }, "logprobs: expected at most 20, got 21"},
   };
   for (const auto& [change, expected] : cases) EXPECT_EQ(refusal(change), expected);
 }
 
-TEST(SamplingSpecTest, OnlyPenaltiesNeedTheHistory) {
+TEST(SamplingSpecTest, OnlyPenaltiesAndGrammarsNeedTheHistory) {
   SamplingSpec spec;
   spec.temperature = 1;
   spec.logit_bias = {{1, 1}};
@@ -75,8 +88,11 @@ TEST(SamplingSpecTest, OnlyPenaltiesNeedTheHistory) {
         &SamplingSpec::frequency_penalty}) {
     SamplingSpec penalized = spec;
     penalized.*field = 0.5;
-    EXPECT_TRUE(penalized.needs_history());
+    EXPECT_TRUE(penalized.needs_history() && penalized.has_penalties());
   }
+  spec.min_tokens = 0;
+  spec.grammar = GrammarSpec();
+  EXPECT_TRUE(spec.needs_history() && !spec.has_penalties());
 }
 
 }  // namespace

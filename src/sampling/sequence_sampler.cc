@@ -77,7 +77,7 @@ std::span<const float> SequenceSampler::adjust(std::span<const float> logits,
                                                TokenMask mask) const {
   const bool is_too_early = !spec_.stop_tokens.empty() && spec_.min_tokens > 0 &&
                             position < prompt_tokens_ + spec_.min_tokens;
-  if (spec_.logit_bias.empty() && !is_too_early && mask.empty() && !spec_.needs_history()) {
+  if (spec_.logit_bias.empty() && !is_too_early && mask.empty() && !spec_.has_penalties()) {
     return logits;
   }
   std::vector<float>& adjusted = workspace.adjusted;
@@ -87,7 +87,7 @@ std::span<const float> SequenceSampler::adjust(std::span<const float> logits,
     for (const std::uint32_t token : spec_.stop_tokens) adjusted[token] = kForbidden;
   }
   if (!mask.empty()) apply_mask(mask, adjusted);
-  if (spec_.needs_history()) apply_penalties(adjusted);
+  if (spec_.has_penalties()) apply_penalties(adjusted);
   return adjusted;
 }
 
@@ -178,6 +178,7 @@ Result<Sample> sample(std::span<const float> logits, const SamplingSpec& spec,
   SamplingSpec plain = spec;  // there is nothing to penalize
   plain.repetition_penalty = 1;
   plain.presence_penalty = plain.frequency_penalty = 0;
+  plain.grammar.reset();
   return sample(logits, plain, position);
 }
 

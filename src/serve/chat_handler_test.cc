@@ -299,5 +299,31 @@ TEST_F(ChatHandlerTest, TheLastMessageIsContinued) {
   EXPECT_EQ(json["choices"][0]["message"]["content"], "lo!");
 }
 
+TEST_F(ChatHandlerTest, AFormOfTheAnswerGoesToTheLastStage) {
+  const auto exchange = ask_chat(hello(R"("response_format": {"type": "json_object"})"));
+  EXPECT_EQ(exchange->wait().status(), 200) << exchange->text();
+  EXPECT_EQ(chain_->steps.front().opened.at(0).sampling.grammar, GrammarSpec());
+}
+
+TEST_F(ChatHandlerTest, AFormThatIsNoneIsRefusedBeforeAnyWork) {
+  expect_error(ask_chat(hello(R"("structured_outputs": {"regex": "(a"})")), 400,
+               "structured_outputs.regex", "invalid_value");
+  expect_error(ask_chat(hello(R"("structured_outputs": {"json":
+                                  {"type": "integer", "multipleOf": 99999989}})")),
+               400, "structured_outputs.json", "invalid_value");
+  expect_error(ask_chat(hello(R"("response_format": {"type": "json_schema", "json_schema":
+                                  {"name": "n", "schema": {"type": "thing"}}})")),
+               400, "response_format.json_schema.schema", "invalid_value");
+  EXPECT_TRUE(chain_->steps.empty());
+}
+
+TEST_F(ChatHandlerTest, AFormThatGetsNoFurtherIsTheRequestsFault) {
+  chain_->failure = "grammar: too complex";
+  const auto exchange = ask_chat(hello(R"("response_format": {"type": "json_object"})"));
+  EXPECT_EQ(exchange->wait().status(), 400) << exchange->text();
+  EXPECT_EQ(exchange->json()["error"]["message"], "grammar: too complex");
+  EXPECT_EQ(ask_chat(hello())->wait().status(), 200) << "the chain goes on";
+}
+
 }  // namespace
 }  // namespace paceline::serve

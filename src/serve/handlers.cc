@@ -6,6 +6,7 @@
 
 #include "api/embedding_request.h"
 #include "base/version.h"
+#include "serve/answer_form.h"
 #include "serve/chat_reply.h"
 #include "serve/completion_reply.h"
 #include "serve/openapi.h"
@@ -219,20 +220,20 @@ void Handlers::run_chat(const Exchange& exchange, const api::ChatRequest& reques
                         const char* id_prefix, const MakeReply& make_reply) {
   const auto found = registry_.find(request.generation.model);
   if (!found) return respond(*exchange, found.error());
-  const ServedModel& model = *found->model;
+  ServedModel& model = *found->model;
   api::GenerationFields asked = request.generation;
   if (const auto problem = check_model(model, asked)) return respond(*exchange, *problem);
   const auto tokens = chat_tokens(model, request.prompt);
   if (!tokens) return respond(*exchange, tokens.error());
   api::AnswerParserOptions parsing = parsing_of(request, model);
   parsing.begins_in_reasoning = tokens->opens_reasoning;
+  auto problem = settle_chat_form(model, request, parsing.tools, tokens->opens_reasoning, asked);
+  if (problem) return respond(*exchange, *problem);
   if (api::has_special_marks(parsing.tools)) asked.skip_special_tokens = false;
   auto generation = generation_request(exchange->request(), model, asked);
   generation.prompt = tokens->ids;
-  if (const auto problem =
-          fit_context(model, tokens->ids.size(), asked.max_tokens, generation.max_tokens)) {
-    return respond(*exchange, *problem);
-  }
+  problem = fit_context(model, tokens->ids.size(), asked, generation.max_tokens);
+  if (problem) return respond(*exchange, *problem);
   const auto reply = make_reply(parts_for(exchange, *found, asked, id_prefix), parsing);
   if (asked.stream) pings_.add(reply);
   const auto submitted = reply->submit(0, std::move(generation));
@@ -250,9 +251,10 @@ void Handlers::complete(const Exchange& exchange) {
 
 void Handlers::run_completion(const Exchange& exchange, const api::CompletionRequest& request,
                               const ModelRegistry::Found& found) {
-  const ServedModel& model = *found.model;
+  ServedModel& model = *found.model;
   const api::GenerationFields& asked = request.generation;
   if (const auto problem = check_model(model, asked)) return respond(*exchange, *problem);
+  if (const auto problem = check_form(model, asked)) return respond(*exchange, *problem);
   auto generation = generation_request(exchange->request(), model, asked);
   generation.want_prompt_logprobs = request.echo && asked.logprobs.has_value();
   std::vector<CompletionReply::Prompt> prompts;
@@ -260,8 +262,7 @@ void Handlers::run_completion(const Exchange& exchange, const api::CompletionReq
   for (const api::PromptText& prompt : request.prompts) {
     auto tokens = prompt_tokens(model, prompt, request.add_special_tokens);
     if (!tokens) return respond(*exchange, tokens.error());
-    if (const auto problem =
-            fit_context(model, tokens->size(), asked.max_tokens, generation.max_tokens)) {
+    if (const auto problem = fit_context(model, tokens->size(), asked, generation.max_tokens)) {
       return respond(*exchange, *problem);
     }
     prompts.push_back({*std::move(tokens), request.echo ? prompt_text(model, prompt) : ""});

@@ -96,15 +96,15 @@ std::string prompt_text(const ServedModel& model, const api::PromptText& prompt)
 }
 
 std::optional<api::ApiError> fit_context(const ServedModel& model, std::size_t prompt_tokens,
-                                         const std::optional<std::uint32_t>& asked,
+                                         const api::GenerationFields& asked,
                                          std::uint32_t& max_tokens) {
   const std::size_t context = model.facts().context_tokens;
   if (prompt_tokens == 0) return api::invalid_field("messages", "give an empty prompt");
-  if (prompt_tokens >= context) return api::context_exceeded(prompt_tokens, 0, context);
-  if (asked.value_or(0) > context - prompt_tokens) {
-    return api::context_exceeded(prompt_tokens, *asked, context);
+  if (prompt_tokens >= context) return api::context_exceeded(prompt_tokens, context);
+  if (asked.max_tokens.value_or(0) > context - prompt_tokens) {
+    return api::limit_exceeds_context(prompt_tokens, asked.limit_field, *asked.max_tokens, context);
   }
-  max_tokens = asked.value_or(static_cast<std::uint32_t>(context - prompt_tokens));
+  max_tokens = asked.max_tokens.value_or(static_cast<std::uint32_t>(context - prompt_tokens));
   return std::nullopt;
 }
 

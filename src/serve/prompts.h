@@ -26,7 +26,7 @@ std::string prompt_text(const ServedModel& model, const api::PromptText& prompt)
 
 /// Holds prompt and answer against the context; sets max_tokens where it is not given.
 std::optional<api::ApiError> fit_context(const ServedModel& model, std::size_t prompt_tokens,
-                                         const std::optional<std::uint32_t>& asked,
+                                         const api::GenerationFields& asked,
                                          std::uint32_t& max_tokens);
 
 }  // namespace paceline::serve

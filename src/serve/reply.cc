@@ -140,7 +140,8 @@ void Reply::on_finished(std::size_t answer, const coordinator::Generation& gener
 }
 
 void Reply::on_failed(const Error& error) {
-  parts_.model->note_failure(error);
+  // That is the request's own; all else is the chain's end.
+  if (error.code() != ErrorCode::kInvalidArgument) parts_.model->note_failure(error);
   {
     const std::lock_guard lock(mutex_);
     // All prompts fail one by one, and each with all of its answers.

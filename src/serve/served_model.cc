@@ -56,6 +56,26 @@ std::vector<double> stage_use(const ModelLoad& before, const ModelLoad& now) {
   return use;
 }
 
+Status ServedModel::check_grammar(const GrammarSpec& spec) {
+  PACELINE_RETURN_IF_ERROR(parts_.generator->check_grammars());
+  if (parts_.tokenizer == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "grammar: the model has no tokenizer");
+  }
+  {
+    const std::lock_guard lock(grammar_mutex_);
+    if (std::find(good_.begin(), good_.end(), spec) != good_.end()) return {};
+    if (!vocabulary_) {
+      PACELINE_ASSIGN_OR_RETURN(vocabulary_, text::GrammarVocabulary::create(*parts_.tokenizer));
+    }
+  }
+  const auto compiled = vocabulary_->compile(spec);
+  if (!compiled) return fail(compiled.error());
+  const std::lock_guard lock(grammar_mutex_);
+  good_.push_back(spec);
+  if (good_.size() > kKeptGrammars) good_.pop_front();
+  return {};
+}
+
 void ServedModel::look() {
   if (parts_.metrics == nullptr) return;
   const ModelLoad now = load();

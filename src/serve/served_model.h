@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "obs/metrics.h"
 #include "serve/stage_view.h"
 #include "text/chat_template.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
 
 namespace paceline::serve {
@@ -67,6 +69,9 @@ class ServedModel {
     std::shared_ptr<void> owner =
         {};  ///< keeps the generator and the tokenizer alive; see ModelReaper
   };
+  /// Clients ask for a few forms again and again.
+  static constexpr std::size_t kKeptGrammars = 32;
+
   explicit ServedModel(Parts parts);
 
   const ModelFacts& facts() const { return parts_.facts; }
@@ -77,6 +82,9 @@ class ServedModel {
   Result<sched::RequestId> submit(coordinator::GenerationRequest request,
                                   std::shared_ptr<coordinator::AnswerListener> listener);
   void cancel(sched::RequestId request) { parts_.generator->cancel(request); }
+  /// Whether the last stage can compile it, by compiling it here, for the first of those alike.
+  /// kInvalidArgument where it is none or meets a limit, or no stage masks tokens.
+  Status check_grammar(const GrammarSpec& spec);
   obs::ModelMetrics* metrics() const { return parts_.metrics; }
   obs::Activity& activity() { return activity_; }
   ModelLoad load();
@@ -100,6 +108,9 @@ class ServedModel {
   std::optional<Error> failure_;
   std::vector<double> stage_busy_s_;
   ModelLoad last_look_;
+  std::mutex grammar_mutex_;
+  std::optional<text::GrammarVocabulary> vocabulary_;  ///< made for the first grammar
+  std::deque<GrammarSpec> good_;                       ///< the latest that compiled
 };
 
 }  // namespace paceline::serve

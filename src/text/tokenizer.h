@@ -53,6 +53,7 @@ class Tokenizer {
   bool is_special(std::int64_t id) const { return special_ids_.contains(id); }
 
  private:
+  friend class GrammarVocabulary;
   struct Free {
     void operator()(PacelineTokenizer* tokenizer) const;
   };

@@ -135,6 +135,7 @@ Result<Message> decode(const proto::StageReady& in, const Limits& limits) {
       link_precision_from_number("stage_ready.link_precision", in.link_precision()));
   out.max_sequences = in.max_sequences();
   out.keeps_kv_apart = in.keeps_kv_apart();
+  out.masks_grammars = in.masks_grammars();
   return out;
 }
 

@@ -83,6 +83,10 @@ void put(const sampling::SamplingSpec& spec, proto::SequenceSpec& out) {
   for (const std::uint32_t token : spec.stop_tokens) out.add_stop_tokens(token);
   out.set_min_tokens(spec.min_tokens);
   if (spec.logprobs) out.set_logprobs(*spec.logprobs);
+  if (spec.grammar) {
+    out.set_grammar_kind(static_cast<std::uint32_t>(spec.grammar->kind));
+    out.set_grammar(spec.grammar->text);
+  }
 }
 
 void put(const SequenceSpec& spec, proto::SequenceSpec& out) {
@@ -163,6 +167,7 @@ class Encoder {
     out.set_link_precision(number_of(m.link_precision));
     out.set_max_sequences(m.max_sequences);
     out.set_keeps_kv_apart(m.keeps_kv_apart);
+    out.set_masks_grammars(m.masks_grammars);
   }
 
   void operator()(const LinkStage& m) const {
@@ -218,6 +223,7 @@ class Encoder {
         added.add_top_tokens(static_cast<std::uint32_t>(entry.token));
         added.add_top_logprobs(entry.logprob);
       }
+      added.set_failure(sample.failure);
     }
     for (const StageTime& time : m.stage_times) put(time, *out.add_stage_times());
     out.set_error_code(static_cast<std::uint32_t>(m.error_code));

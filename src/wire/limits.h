@@ -18,10 +18,11 @@ struct Limits {
   std::uint32_t kv_groups = 16;
   std::uint32_t step_blocks = 1U << 20;
   std::uint32_t block_copies = 1U << 16;
-  std::uint32_t operations = 64;      ///< per sequence
-  std::uint32_t logit_biases = 1024;  ///< per opened sequence
-  std::uint32_t stop_tokens = 256;    ///< the same
-  std::uint32_t top_logprobs = 20;    ///< per sample
+  std::uint32_t operations = 64;           ///< per sequence
+  std::uint32_t logit_biases = 1024;       ///< per opened sequence
+  std::uint32_t stop_tokens = 256;         ///< the same
+  std::uint32_t grammar_bytes = 1U << 16;  ///< the same
+  std::uint32_t top_logprobs = 20;         ///< per sample
   std::uint32_t route = 256;
   std::uint32_t packages = 1024;
   std::uint32_t tensors = 16;  ///< also boundary specifications

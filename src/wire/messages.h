@@ -138,6 +138,7 @@ struct StageReady {
   std::uint32_t max_sequences = 0;         ///< that it holds at a time; 0: as many as have blocks
   bool keeps_kv_apart = false;  ///< no forks, block copies or prefixes: each sequence begins at 0
   LinkPrecision link_precision = LinkPrecision::kNative;  ///< an older peer says nothing
+  bool masks_grammars = false;  ///< last stage only; an older peer would answer in any form
   friend bool operator==(const StageReady&, const StageReady&) = default;
 };
 
@@ -258,6 +259,8 @@ struct Sample {
   float logprob = 0.0F;                ///< 0 unless asked for
   std::uint64_t logits_digest = 0;     ///< 0 unless asked for
   std::vector<TokenLogprob> top = {};  ///< the likeliest, where asked for
+  /// Why the sequence gets no further (its grammar allows no token); then `token` means nothing.
+  std::string failure = {};
   friend bool operator==(const Sample&, const Sample&) = default;
 };
 

@@ -113,6 +113,9 @@ SequenceSpec RandomFrames::spec(std::uint64_t id) {
   for (auto& stop : spec.sampling.stop_tokens) stop = token();
   spec.sampling.min_tokens = static_cast<std::uint32_t>(number(0, kMax32));
   if (number(0, 1) == 1) spec.sampling.logprobs = static_cast<std::uint32_t>(number(0, 20));
+  if (number(0, 1) == 1) {
+    spec.sampling.grammar = GrammarSpec{static_cast<GrammarKind>(number(1, 4)), text(40)};
+  }
   spec.prompt_tokens = static_cast<std::uint32_t>(number(0, kMax32));
   spec.history.resize(number(0, 9));
   for (auto& earlier : spec.history) earlier = token();
@@ -240,6 +243,7 @@ StageReady RandomFrames::ready() {
   m.link_precision = link_precision();
   m.max_sequences = static_cast<std::uint32_t>(number(0, kMax32));
   m.keeps_kv_apart = number(0, 1) == 1;
+  m.masks_grammars = number(0, 1) == 1;
   m.form = text(20);
   m.compile_us = number(0, kMax64);
   return m;
@@ -253,6 +257,7 @@ StepResult RandomFrames::result() {
     sample = {SequenceId(number(0, kMax64)), static_cast<std::uint32_t>(number(0, kMax32)),
               static_cast<std::int64_t>(number(0, kMaxToken)),
               -static_cast<float>(number(0, 1000)) / 64.0F, number(0, kMax64)};
+    if (number(0, 3) == 0) sample.failure = text(60);
     sample.top.resize(number(0, 3));
     for (auto& entry : sample.top) {
       entry = {std::int64_t{token()}, -static_cast<float>(number(0, 1000)) / 64.0F};

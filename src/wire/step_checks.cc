@@ -67,6 +67,10 @@ Status check_sampling(const sampling::SamplingSpec& s, const Limits& limits) {
   for (const std::uint32_t token : s.stop_tokens) {
     PACELINE_RETURN_IF_ERROR(check_token("step.opened.stop_tokens", token));
   }
+  if (s.grammar) {
+    PACELINE_RETURN_IF_ERROR(
+        check_count("step.opened.grammar: bytes", s.grammar->text.size(), limits.grammar_bytes));
+  }
   return check_count("step.opened.logprobs", s.logprobs.value_or(0), limits.top_logprobs);
 }
 

@@ -96,6 +96,12 @@ Result<sampling::SamplingSpec> sampling_from(const proto::SequenceSpec& in) {
   out.stop_tokens.assign(in.stop_tokens().begin(), in.stop_tokens().end());
   out.min_tokens = in.min_tokens();
   if (in.has_logprobs()) out.logprobs = in.logprobs();
+  if (in.grammar_kind() == 0) return out;
+  if (in.grammar_kind() > static_cast<std::uint32_t>(GrammarKind::kLark)) {
+    return fail(ErrorCode::kUnimplemented,
+                "step.opened.grammar: kind {} is not known to this version", in.grammar_kind());
+  }
+  out.grammar = GrammarSpec{static_cast<GrammarKind>(in.grammar_kind()), in.grammar()};
   return out;
 }
 
@@ -121,6 +127,7 @@ Result<Sample> sample_from(const proto::Sample& in) {
   for (int i = 0; i < in.top_tokens_size(); ++i) {
     out.top.push_back({in.top_tokens(i), in.top_logprobs(i)});
   }
+  out.failure = in.failure();
   return out;
 }
 

@@ -146,6 +146,8 @@ class Validator {
       for (const TokenLogprob& entry : sample.top) {
         PACELINE_RETURN_IF_ERROR(check_token("step_result.samples.top", entry.token));
       }
+      PACELINE_RETURN_IF_ERROR(
+          check_text("step_result.samples.failure", sample.failure, limits_.message_bytes));
     }
     PACELINE_RETURN_IF_ERROR(
         check_count("step_result.stage_times", m.stage_times.size(), limits_.route));

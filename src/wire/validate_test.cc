@@ -92,6 +92,10 @@ TEST(ValidateTest, StepsThatDoNotFitTogetherAreRefused) {
        [](Frame&, Step& s) { s.opened[0].sampling.stop_tokens.resize(257); }},
       {"step.opened.stop_tokens: token id 2147483648, expected 0 to 2147483647", 1,
        [](Frame&, Step& s) { s.opened[0].sampling.stop_tokens = {1U << 31}; }},
+      {"step.opened.grammar: bytes: 65537, at most 65536", 1,
+       [](Frame&, Step& s) {
+         s.opened[0].sampling.grammar = {GrammarKind::kLark, std::string(65537, 'a')};
+       }},
       {"step.opened.logprobs: 21, at most 20", 1,
        [](Frame&, Step& s) { s.opened[0].sampling.logprobs = 21; }},
       {"step.sequences.drafts: 1 for sequence 5, expected its last 2 rows among the sampled ones",
@@ -365,6 +369,17 @@ TEST(DecodeHeaderTest, TokensAndTheirNumbersComeInPairs) {
   auto& sample = *header.mutable_step_result()->add_samples();
   sample.add_top_logprobs(-1);
   EXPECT_EQ(decoded(Kind::kStepResult, header), "step_result.samples.top: 0 tokens with 1 numbers");
+}
+
+TEST(DecodeHeaderTest, AGrammarOfAnUnknownKindIsRefused) {
+  proto::Header header;
+  auto& opened = *header.mutable_step()->add_opened();
+  opened.set_grammar("a");
+  opened.set_grammar_kind(4);
+  EXPECT_EQ(decoded(Kind::kStep, header), "accepted");
+  opened.set_grammar_kind(5);
+  EXPECT_EQ(decoded(Kind::kStep, header),
+            "step.opened.grammar: kind 5 is not known to this version");
 }
 
 // What a peer that knows no penalties sends means none.

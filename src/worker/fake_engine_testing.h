@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,6 +45,8 @@ class FakeEngine final : public engine::StageEngine {
     info_.max_sequences = 1;
     info_.shares_kv = false;
   }
+
+  void set_tokenizer(std::filesystem::path path) { info_.tokenizer = std::move(path); }
 
   const engine::StageInfo& info() const override { return info_; }
 

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "system/memory.h"
@@ -36,6 +38,8 @@ wire::StageReady ready_message(const engine::StageInfo& info, Duration load_time
   ready.engine = info.engine;
   ready.max_sequences = info.max_sequences;
   ready.keeps_kv_apart = !info.shares_kv;
+  std::error_code no_such_file;
+  ready.masks_grammars = info.is_last && std::filesystem::exists(info.tokenizer, no_such_file);
   if (const auto memory = system::process_memory()) {
     ready.resident_bytes = memory->resident_bytes;
     ready.anonymous_bytes = memory->anonymous_bytes;

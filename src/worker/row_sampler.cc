@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <utility>
+
+#include "wire/text.h"
+
 namespace paceline::worker {
 namespace {
 
@@ -87,8 +92,22 @@ Status RowSampler::add_row(const wire::StepSequence& entry, std::size_t index,
   // The position that the token will have: the same whatever the batch or chunk.
   const std::uint64_t position = std::uint64_t{entry.past_tokens} + entry.sampled_rows[index] + 1;
   const bool is_known = position < sampler.prompt_tokens();
-  const auto sample = is_known ? sampler.score(logits(index, 1), position, workspace_)
-                               : sampler.sample(logits(index, 1), position, workspace_);
+  if (!is_known && !sequence.failure.empty()) {
+    return push_failure(entry, index, position, sequence);
+  }
+  const auto choose = [&]() -> Result<sampling::Sample> {
+    if (is_known) return sampler.score(logits(index, 1), position, workspace_);
+    sampling::TokenMask mask;
+    if (sequence.grammar != nullptr) {
+      PACELINE_ASSIGN_OR_RETURN(mask, GrammarMasks(*sequence.grammar, sampler).mask({}));
+    }
+    return sampler.sample(logits(index, 1), position, workspace_, mask);
+  };
+  const auto sample = choose();
+  if (!sample && sequence.grammar != nullptr && !is_known) {
+    sequence.failure = wire::clean_text(sample.error().message(), kMaxFailureBytes);
+    return push_failure(entry, index, position, sequence);
+  }
   if (!sample) return failure(entry, sample.error());
   if (!is_known) sampler.accept(static_cast<std::uint32_t>(sample->token));
   sequence.last_token = sample->token;
@@ -102,7 +121,15 @@ Status RowSampler::add_drafted(const wire::StepSequence& entry, SampledSequence&
   const std::size_t first = entry.sampled_rows.size() - rows;
   const std::uint64_t position = std::uint64_t{entry.past_tokens} + entry.sampled_rows[first] + 1;
   const auto drafts = std::span(entry.drafts).last(rows - 1);
-  const auto samples = sequence.sampler->verify(logits(first, rows), position, drafts, workspace_);
+  if (!sequence.failure.empty()) return push_failure(entry, first, position, sequence);
+  std::optional<GrammarMasks> masks;
+  if (sequence.grammar != nullptr) masks.emplace(*sequence.grammar, *sequence.sampler);
+  const auto samples = sequence.sampler->verify(logits(first, rows), position, drafts, workspace_,
+                                                masks ? &*masks : nullptr);
+  if (!samples && masks) {
+    sequence.failure = wire::clean_text(samples.error().message(), kMaxFailureBytes);
+    return push_failure(entry, first, position, sequence);
+  }
   if (!samples) return failure(entry, samples.error());
   for (std::size_t i = 0; i < samples->size(); ++i) {
     push(entry, first + i, (*samples)[i], sequence.wants_digest);
@@ -110,6 +137,19 @@ Status RowSampler::add_drafted(const wire::StepSequence& entry, SampledSequence&
   sequence.is_astray = samples->size() < rows;
   sequence.last_token = samples->back().token;
   sequence.last_position = position + samples->size() - 1;
+  return {};
+}
+
+Status RowSampler::push_failure(const wire::StepSequence& entry, std::size_t index,
+                                std::uint64_t position, SampledSequence& sequence) {
+  sampling::Sample none;
+  const auto& stops = sequence.sampler->spec().stop_tokens;
+  if (!stops.empty()) none.token = stops.front();  // whoever reads tokens alone sees an end
+  push(entry, index, none, false);
+  samples_.back().failure = sequence.failure;
+  sequence.is_astray = index + 1 < entry.sampled_rows.size();  // the drafts behind it
+  sequence.last_token = none.token;
+  sequence.last_position = position;
   return {};
 }
 

@@ -6,14 +6,19 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "sampling/sequence_sampler.h"
 #include "wire/messages.h"
+#include "worker/answer_grammar.h"
 
 namespace paceline::worker {
+
+/// Of SampledSequence::failure.
+inline constexpr std::size_t kMaxFailureBytes = 1024;
 
 /// What a stage knows of a sequence for sampling. Copies share the sampler, since of two tables of
 /// sequences one survives a step; what would change what the other sees makes a sampler of its own.
@@ -25,6 +30,9 @@ struct SampledSequence {
   std::int64_t last_token = -1;
   std::uint64_t last_position = 0;
   std::shared_ptr<sampling::SequenceSampler> sampler;  ///< none where the stage is not the last
+  /// None where the answer may be any text. Copies share it, as it follows the sampler's history.
+  std::shared_ptr<AnswerGrammar> grammar;
+  std::string failure;  ///< why its grammar gives no token more; empty where it does
 
   /// Takes over the history where penalties need one and none was given.
   void fork_from(const SampledSequence& parent);
@@ -57,6 +65,9 @@ class RowSampler {
                                    const SampledSequence& sequence);
   void push(const wire::StepSequence& entry, std::size_t index, const sampling::Sample& from,
             bool wants_digest);
+  /// The sample of a row, or of the first of those with drafts, that has a failure and no token.
+  Status push_failure(const wire::StepSequence& entry, std::size_t index, std::uint64_t position,
+                      SampledSequence& sequence);
 
   std::span<const float> logits_;
   std::size_t width_;

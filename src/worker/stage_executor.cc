@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "wire/int8_rows.h"
+#include "wire/text.h"
 #include "worker/row_sampler.h"
 
 namespace paceline::worker {
@@ -59,7 +60,9 @@ Result<std::vector<std::span<const std::byte>>> match_boundaries(
 
 StageExecutor::StageExecutor(std::unique_ptr<engine::StageEngine> engine,
                              LinkPrecision link_precision)
-    : engine_(std::move(engine)), link_precision_(link_precision) {}
+    : engine_(std::move(engine)),
+      link_precision_(link_precision),
+      grammars_(engine_->info().tokenizer) {}
 
 /// As the engine takes them; those that it does not know stay as they are, to be refused.
 Result<std::vector<wire::Tensor>> StageExecutor::native_of(
@@ -95,21 +98,33 @@ Result<std::vector<wire::Tensor>> StageExecutor::boundary_tensors(const engine::
   return tensors;
 }
 
-Status StageExecutor::open_sequences(const wire::Step& step, Sequences& sequences) const {
+Result<SampledSequence> StageExecutor::sampled_sequence(const wire::SequenceSpec& spec) {
+  SampledSequence sampled;
+  sampled.wants_digest = spec.want_logits_digest;
+  if (!info().is_last) return sampled;
+  const std::vector<std::uint32_t> history(spec.history.begin(), spec.history.end());
+  auto sampler = sampling::SequenceSampler::create(spec.sampling, spec.prompt_tokens, history,
+                                                   info().vocabulary_size);
+  if (!sampler) {
+    return fail(sampler.error().with_context(fmt::format("sequence {}", spec.sequence.value())));
+  }
+  sampled.sampler = std::make_shared<sampling::SequenceSampler>(*std::move(sampler));
+  if (!spec.sampling.grammar) return sampled;
+  auto grammar = grammars_.find(*spec.sampling.grammar);
+  if (grammar) {
+    sampled.grammar = std::make_shared<AnswerGrammar>(*std::move(grammar), info().vocabulary_size,
+                                                      spec.sampling.stop_tokens);
+  } else {  // the fault of one request; the others of the step go on
+    sampled.failure = wire::clean_text(grammar.error().message(), kMaxFailureBytes);
+  }
+  return sampled;
+}
+
+Status StageExecutor::open_sequences(const wire::Step& step, Sequences& sequences) {
   for (const wire::SequenceSpec& spec : step.opened) {
     Sequence opened;
     opened.begins = true;
-    opened.sampled.wants_digest = spec.want_logits_digest;
-    if (info().is_last) {
-      const std::vector<std::uint32_t> history(spec.history.begin(), spec.history.end());
-      auto sampler = sampling::SequenceSampler::create(spec.sampling, spec.prompt_tokens, history,
-                                                       info().vocabulary_size);
-      if (!sampler) {
-        return fail(
-            sampler.error().with_context(fmt::format("sequence {}", spec.sequence.value())));
-      }
-      opened.sampled.sampler = std::make_shared<sampling::SequenceSampler>(*std::move(sampler));
-    }
+    PACELINE_ASSIGN_OR_RETURN(opened.sampled, sampled_sequence(spec));
     if (!sequences.emplace(spec.sequence, std::move(opened)).second) {
       return fail(ErrorCode::kFailedPrecondition, "sequence {} is open already",
                   spec.sequence.value());
@@ -161,7 +176,7 @@ Status StageExecutor::apply(const wire::StepSequence& entry, Sequences& sequence
   return {};
 }
 
-Result<StageExecutor::Sequences> StageExecutor::apply_operations(const wire::Step& step) const {
+Result<StageExecutor::Sequences> StageExecutor::apply_operations(const wire::Step& step) {
   Sequences sequences = sequences_;
   PACELINE_RETURN_IF_ERROR(open_sequences(step, sequences));
   for (const wire::StepSequence& entry : step.sequences) {
@@ -250,6 +265,15 @@ Result<std::vector<wire::Sample>> StageExecutor::sample_rows(const wire::Step& s
   return rows.take_samples();
 }
 
+void StageExecutor::forget_failed_grammars(const std::vector<wire::Sample>& samples,
+                                           const Sequences& sequences) {
+  for (const wire::Sample& sample : samples) {
+    if (sample.failure.empty()) continue;
+    const auto& sampler = sequences.at(sample.sequence).sampled.sampler;
+    if (sampler->spec().grammar) grammars_.forget(*sampler->spec().grammar);
+  }
+}
+
 void StageExecutor::remember(StepId id, const std::vector<wire::Sample>& samples) {
   recent_.emplace_back(id, samples);
   if (recent_.size() > kRememberedSteps) recent_.pop_front();
@@ -265,6 +289,7 @@ Result<StepProduct> StageExecutor::execute(StepId id, const wire::Step& step,
     PACELINE_ASSIGN_OR_RETURN(const auto output, engine_->run(batch));
     if (info().is_last) {
       PACELINE_ASSIGN_OR_RETURN(product.samples, sample_rows(step, sequences, output.logits));
+      forget_failed_grammars(product.samples, sequences);
     } else {
       PACELINE_ASSIGN_OR_RETURN(product.boundaries, boundary_tensors(output, batch.rows()));
     }

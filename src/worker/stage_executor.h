@@ -62,19 +62,22 @@ class StageExecutor {
   Result<std::vector<wire::Tensor>> boundary_tensors(const engine::StageOutput& output,
                                                      std::uint64_t rows) const;
 
-  Status open_sequences(const wire::Step& step, Sequences& sequences) const;
+  Status open_sequences(const wire::Step& step, Sequences& sequences);
+  Result<SampledSequence> sampled_sequence(const wire::SequenceSpec& spec);
   static Status apply(const wire::StepSequence& entry, Sequences& sequences);
-  Result<Sequences> apply_operations(const wire::Step& step) const;
+  Result<Sequences> apply_operations(const wire::Step& step);
   Result<engine::StageBatch> make_batch(const wire::Step& step, const Sequences& sequences,
                                         std::span<const wire::Tensor> tensors) const;
   Status append_tokens(const wire::StepSequence& sequence, engine::StageBatch& batch) const;
   Result<std::vector<wire::Sample>> sample_rows(const wire::Step& step, Sequences& sequences,
                                                 std::span<const float> logits);
+  void forget_failed_grammars(const std::vector<wire::Sample>& samples, const Sequences& sequences);
   void remember(StepId id, const std::vector<wire::Sample>& samples);
 
   std::unique_ptr<engine::StageEngine> engine_;
   const LinkPrecision link_precision_;
   Sequences sequences_;
+  GrammarStore grammars_;
   sampling::Workspace workspace_;
   /// Samples of recent steps, which token references of later ones may name.
   std::deque<std::pair<StepId, std::vector<wire::Sample>>> recent_;

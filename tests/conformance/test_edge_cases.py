@@ -30,6 +30,14 @@ def text(**fields):
     return {"prompt": "Hello", "max_tokens": 2, **fields}
 
 
+kSchemaField = "response_format.json_schema.schema"
+
+
+def schema(content: dict) -> dict:
+    return chat(response_format={"type": "json_schema",
+                                 "json_schema": {"name": "n", "strict": True, "schema": content}})
+
+
 # name: (path, body, status, param, code)
 kRefused = {
     "messages is empty": (kChat, {"messages": []}, 400, "messages", kInvalid),
@@ -102,6 +110,45 @@ kRefused = {
                               "tools[0].function.name", kMissing),
     "unknown response_format": (kChat, chat(response_format={"type": "xml"}), 400,
                                 "response_format.type", kInvalid),
+    "response_format without a schema": (
+        kChat, chat(response_format={"type": "json_schema", "json_schema": {"name": "n"}}), 400,
+        "response_format.json_schema.schema", kMissing),
+    "a schema that is none": (kChat, schema({"type": "thing"}), 400, kSchemaField, kInvalid),
+    "a schema that refers to nothing": (kChat, schema({"$ref": "#/$defs/none"}), 400, kSchemaField,
+                                        kInvalid),
+    "a schema as long as a book": (kChat, schema({"enum": ["word" * 20000]}), 400, kSchemaField,
+                                   kInvalid),
+    "a schema that explodes": (
+        kChat, schema({"type": "integer", "multipleOf": 99999989}), 400, kSchemaField, kInvalid),
+    "a regular expression that is none": (kChat, chat(structured_outputs={"regex": "(a"}), 400,
+                                          "structured_outputs.regex", kInvalid),
+    "a regular expression that explodes": (
+        kChat, chat(structured_outputs={
+            "regex": r"(?:(?:\w{0,300}[aeiou]\w{0,300}){0,300}\s){0,300}"}), 400,
+        "structured_outputs.regex", kInvalid),
+    "a grammar that is none": (kText, text(structured_outputs={"grammar": "begin: other"}), 400,
+                               "structured_outputs.grammar", kInvalid),
+    "a choice of nothing": (kText, text(structured_outputs={"choice": []}), 400,
+                            "structured_outputs.choice", kInvalid),
+    "two forms": (kChat, chat(structured_outputs={"regex": "a", "choice": ["b"]}), 400,
+                  "structured_outputs.choice", kInvalid),
+    "an unknown tool is named": (kChat, chat(tools=[kTool], tool_choice={
+        "type": "function", "function": {"name": "g"}}), 400, "tool_choice.function.name", kInvalid),
+    "a call's schema is none": (kChat, chat(tool_choice="required", tools=[{
+        "type": "function", "function": {"name": "f", "parameters": {"type": "thing"}}}]), 400,
+        "tool_choice", kInvalid),
+    "a strict tool's schema is none": (kChat, chat(tools=[{
+        "type": "function", "function": {"name": "f", "strict": True,
+                                         "parameters": {"properties": {"a": {"type": "thing"}}}}}]),
+        400, "tools", kInvalid),
+    "a call and min_tokens": (kChat, chat(tools=[kTool], tool_choice="required", min_tokens=1), 400,
+                              "min_tokens", kInvalid),
+    "a choice of words beside tools": (kChat, chat(tools=[kTool],
+                                                   structured_outputs={"choice": ["a"]}), 400,
+                                       "structured_outputs.choice", kUnsupported),
+    "guided_json": (kChat, chat(guided_json={"type": "object"}), 400, "guided_json", kUnsupported),
+    "a form and min_tokens": (kChat, chat(response_format={"type": "json_object"}, min_tokens=1),
+                              400, "min_tokens", kInvalid),
     "suffix": (kText, text(suffix="x"), 400, "suffix", kUnsupported),
     "best_of above n": (kText, text(best_of=3), 400, "best_of", kUnsupported),
     "prompt is missing": (kText, {}, 400, "prompt", kMissing),
@@ -201,6 +248,24 @@ class Requests(unittest.TestCase):
     def test_the_requests_id_comes_back(self):
         response = self.service.request("GET", "/v1/models", **{"X-Request-Id": "abc-123"})
         self.assertEqual(response.headers["x-request-id"], "abc-123")
+
+    def test_forms_built_to_explode_are_refused_quickly_and_spoil_nothing(self):
+        # More than there are slots for anything, each another text, and then the same again.
+        primes = (99999971, 99999959, 99999941, 99999931, 99999847, 99999839, 99999827, 99999821,
+                  99999787)
+        forms = [{"json": {"type": "integer", "multipleOf": prime}} for prime in primes]
+        forms += [{"regex": "(?:" * 5 + "a" + "{1,%d})" % (90 + i) * 5 + "{1,50}"} for i in range(3)]
+        forms += [{"grammar": 'start: %json {"type": "integer", "multipleOf": 99999773}'}]
+        for body in (chat(structured_outputs=form) for form in forms + forms):
+            begin = time.monotonic()
+            response = self.service.post(kChat, body)
+            self.assertEqual(response.status, 400, response.body[:500])
+            self.assertTrue(response.json()["error"]["param"].startswith("structured_outputs."))
+            self.assertLess(time.monotonic() - begin, 20)  # 2 s, on a machine that is not busy
+        response = self.service.post(kChat, chat(structured_outputs={"choice": ["yes", "no"]},
+                                                 max_tokens=9))
+        self.assertEqual(response.status, 200, response.body[:500])
+        self.assertIn(response.json()["choices"][0]["message"]["content"], ("yes", "no"))
 
     def test_metrics(self):
         def value(name):
