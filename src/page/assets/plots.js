@@ -78,8 +78,9 @@ class Plot {
   seriesOptions(at) {
     const stroke = colour(`--series-${(at % 6) + 1}`);
     if (this.definition.isPoints) {
-      const fill = at === 0 ? stroke : colour("--surface");
-      return {stroke, width: 0, paths: () => null, points: {show: true, size: 4, width: 1, stroke, fill}};
+      // The second is a ring around the first where both are one: of a single request, say.
+      const points = at === 0 ? {size: 4, fill: stroke} : {size: 7, fill: "transparent"};
+      return {stroke, width: 0, paths: () => null, points: {show: true, width: 1, stroke, ...points}};
     }
     const fill = at === 0 && this.names.length < 3 ? colour("--series-fill") : undefined;
     return {stroke, width: 1.75, dash: DASHES[at % 6], points: {show: false}, fill};
