@@ -324,6 +324,13 @@ class Fleet(PageCase):
         self.assert_named()
         self.assert_clean()
 
+    def test_without_uplot_it_says_so_and_shows_the_rest(self):
+        self.browser.call("Network.setBlockedURLs", urls=["*/uplot.js"])
+        self.open("#fleet")
+        self.browser.wait_for("document.querySelectorAll('.stage').length === 2")
+        self.assertIn("no plots", self.browser.text("#plots-missing"))
+        self.assertEqual([problem for problem in self.browser.problems if "uplot.js" not in problem], [])
+
     def test_it_goes_on_by_itself(self):
         self.open("#fleet")
         rows = self.browser.eval("document.querySelectorAll('#request-rows tr').length")
