@@ -286,6 +286,24 @@ class Markdown(PageCase):
         })"""))
 
 
+class Format(PageCase):
+    def test_numbers_as_people_read_them(self):
+        self.open()
+        cases = [
+            ("percent(0)", "0 %"), ("percent(0.0003)", "0.1 %"), ("percent(0.256)", "26 %"), ("percent(null)", "–"),
+            ("milliseconds(0.25)", "0.25 ms"), ("milliseconds(87.6)", "88 ms"), ("milliseconds(1234)", "1.23 s"),
+            ("milliseconds(119999)", "2 min 0 s"), ("milliseconds(undefined)", "–"),
+            ("roundMilliseconds(1500)", "1.5 s"),
+            ("bytes(0)", "–"), ("bytes(1536)", "1.5 KiB"), ("bytes(16 * 1024 ** 3)", "16 GiB"),
+            ("rate(0.5)", "0.50"), ("rate(9.96)", "10.0"), ("rate(1234)", "1,234"), ("rate(NaN)", "–"),
+            ("plural(1, 'stage')", "1 stage"), ("plural(2, 'stage')", "2 stages"), ("count(8192)", "8,192"),
+        ]
+        for call, wanted in cases:
+            with self.subTest(call):
+                script = f"import('/assets/format.js').then((format) => format.{call})"
+                self.assertEqual(self.browser.eval(script), wanted)
+
+
 class Fleet(PageCase):
     def fill(self):
         for number in range(2):
