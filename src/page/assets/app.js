@@ -8,9 +8,13 @@ import {askForKey, forgetKey, onKey} from "./keys.js";
 const chat = new Chat();
 const fleetView = new FleetView();
 
+const SAID = {ready: "Ready", loading: "Loading", failed: "The chain has failed", lost: "No connection"};
+
 function showStatus(kind, text) {
   byId("status").dataset.kind = kind;
   setText(byId("status-text"), text);
+  // Read out where it changes, without figures, which change each second.
+  setText(byId("status-said"), SAID[kind]);
 }
 
 /** The worst of all models, else what they give together. */
@@ -54,7 +58,7 @@ function showView() {
   feed.watch(isFleet);
   if (isFleet) fleetView.show();
   // Not on a phone, where it would open the keyboard over half of the page.
-  else if (matchMedia("(pointer: fine)").matches) byId("composer-input").focus();
+  else if (!matchMedia("(pointer: coarse)").matches) byId("composer-input").focus();
 }
 
 for (const dialog of document.querySelectorAll("dialog")) {

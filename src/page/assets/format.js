@@ -21,7 +21,13 @@ export function milliseconds(value) {
   if (value < 10) return `${value.toFixed(1)} ms`;
   if (value < 1000) return `${Math.round(value)} ms`;
   if (value < 60000) return `${(value / 1000).toFixed(value < 10000 ? 2 : 1)} s`;
-  return `${Math.floor(value / 60000)} min ${Math.round((value % 60000) / 1000)} s`;
+  const seconds = Math.round(value / 1000);
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
+/** Beside an axis, where digits that are all 0 say nothing: 250 ms, 1.5 s, 2 s. */
+export function roundMilliseconds(value) {
+  return value < 1000 ? `${Number(value.toFixed(2))} ms` : `${Number((value / 1000).toFixed(2))} s`;
 }
 
 export function bytes(value) {
@@ -36,7 +42,10 @@ export function bytes(value) {
 }
 
 export function percent(share) {
-  return share === null || share === undefined ? "–" : `${Math.round(share * 100)} %`;
+  if (share === null || share === undefined) return "–";
+  // Little is not nothing.
+  const isLittle = share > 0 && share < 0.01;
+  return `${isLittle ? Math.max(share * 100, 0.1).toFixed(1) : Math.round(share * 100)} %`;
 }
 
 /** Of Unix seconds, in the reader's time: 14:03:59. */

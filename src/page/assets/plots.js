@@ -1,6 +1,6 @@
 // The last minutes as plots, drawn by uPlot (a script of its own: window.uPlot).
 import {byId, h, setText} from "./dom.js";
-import {clock, count, hourAndMinute, milliseconds, percent, rate} from "./format.js";
+import {clock, count, hourAndMinute, milliseconds, percent, rate, roundMilliseconds} from "./format.js";
 
 const HEIGHT = 148;
 /** Colours and dashes by a series' place, so that no line is told by its colour alone. */
@@ -12,14 +12,15 @@ const TIME_LINES = [["half below", "median_ms"], ["95 % below", "high_ms"]];
 const PLOTS = [
   {id: "tokens", title: "Tokens per second", format: rate,
    lines: (data) => [["generated", data.tokens_per_s], ["prompt", data.prompt_tokens_per_s]]},
-  {id: "requests", title: "Requests", format: count, isWhole: true,
+  {id: "requests", title: "Requests", format: count, isWhole: true, least: 4,
    lines: (data) => [["running", data.running], ["waiting", data.waiting]]},
-  {id: "first", title: "Time to first token", format: milliseconds, isPoints: true,
+  {id: "first", title: "Time to first token", format: milliseconds, tick: roundMilliseconds, isPoints: true,
    lines: (data) => TIME_LINES.map(([name, column]) => [name, data.first_token[column]])},
-  {id: "next", title: "Time per token", format: milliseconds, isPoints: true,
+  {id: "next", title: "Time per token", format: milliseconds, tick: roundMilliseconds, isPoints: true,
    lines: (data) => TIME_LINES.map(([name, column]) => [name, data.next_token[column]])},
-  {id: "kv", title: "KV cache in use", format: percent, top: 1, lines: (data) => [["in use", data.kv_use]]},
-  {id: "load", title: "Load of stages", format: percent, top: 1,
+  {id: "kv", title: "KV cache in use", format: percent, least: 0.05, most: 1,
+   lines: (data) => [["in use", data.kv_use]]},
+  {id: "load", title: "Load of stages", format: percent, least: 1, most: 1,
    lines: (data) => data.stage_use.map((use, stage) => [`stage ${stage + 1}`, use])},
 ];
 
@@ -58,7 +59,7 @@ class Plot {
     this.values = lines.map(() => h("b"));
     const key = ([name], at) => h("span", {class: `key key-${(at % 6) + 1}`}, `${name} `, this.values[at]);
     this.keys.replaceChildren(...lines.map(key));
-    const {format, isWhole} = this.definition;
+    const {format, tick = format, isWhole} = this.definition;
     const axis = {stroke: colour("--muted"), font: `11px ${colour("--sans")}`, ticks: {show: false},
                   grid: {stroke: colour("--line"), width: 1}};
     this.drawing = new window.uPlot({
@@ -69,7 +70,7 @@ class Plot {
       scales: {x: {time: true, range: () => this.range()}, y: {range: (_, __, most) => [0, this.topOf(most)]}},
       axes: [{...axis, space: 64, size: 28, values: (_, times) => timeTexts(times)},
              {...axis, size: 54, space: 30, incrs: isWhole ? WHOLE_STEPS : undefined,
-              values: (_, ticks) => ticks.map(format)}],
+              values: (_, ticks) => ticks.map(tick)}],
       series: [{}, ...lines.map((_, at) => this.seriesOptions(at))],
       hooks: {setCursor: [() => this.showValues()]},
     }, [[], ...lines.map(() => [])], this.canvas);
@@ -78,17 +79,17 @@ class Plot {
   seriesOptions(at) {
     const stroke = colour(`--series-${(at % 6) + 1}`);
     if (this.definition.isPoints) {
-      const fill = at === 0 ? stroke : colour("--surface");
-      return {stroke, width: 0, paths: () => null, points: {show: true, size: 4, width: 1, stroke, fill}};
+      // The second is a ring around the first where both are one: of a single request, say.
+      const points = at === 0 ? {size: 4, fill: stroke} : {size: 7, fill: "transparent"};
+      return {stroke, width: 0, paths: () => null, points: {show: true, width: 1, stroke, ...points}};
     }
     const fill = at === 0 && this.names.length < 3 ? colour("--series-fill") : undefined;
     return {stroke, width: 1.75, dash: DASHES[at % 6], points: {show: false}, fill};
   }
 
   topOf(most) {
-    if (this.definition.top) return this.definition.top;
-    const least = this.definition.isWhole ? 4 : 1;
-    return Math.max(least, (most ?? 0) * 1.15);
+    const {least = 1, most: bound = Infinity} = this.definition;
+    return Math.min(bound, Math.max(least, (most ?? 0) * 1.15));
   }
 
   show(data) {

@@ -10,7 +10,14 @@ function decodeRate(request) {
   return request.generated_tokens > 1 && seconds > 0 ? (request.generated_tokens - 1) / seconds : null;
 }
 
-function cells(request) {
+/** What was refused has no counts: it was not begun. */
+function asFarAsBegun(request) {
+  if (request.end !== "refused") return request;
+  return {...request, prompt_tokens: null, generated_tokens: null, queue_ms: null};
+}
+
+function cells(record) {
+  const request = asFarAsBegun(record);
   const end = ENDS[request.end] ?? request.end;
   const isBad = request.end === "error" || request.end === "refused";
   const cached = request.reused_tokens;
