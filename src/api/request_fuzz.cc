@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "api/call_grammar.h"
 #include "api/chat_request.h"
 #include "api/completion_request.h"
 #include "api/embedding_request.h"
 #include "api/response_request.h"
 #include "api/responses.h"
+#include "api/tool_choice.h"
 #include "base/check.h"
 
 namespace {
@@ -25,6 +27,25 @@ void check_generation(const GenerationFields& fields) {
   PACELINE_CHECK(paceline::sampling::check(fields.sampling_spec({}, 0)).has_value());
 }
 
+void check_calls(const ChatRequest& request) {
+  if (!needs_call_grammar(request)) return;
+  for (const ToolFormat format :
+       {ToolFormat::kHermes, ToolFormat::kLlama, ToolFormat::kMistral, ToolFormat::kPhi}) {
+    CallForm form;
+    form.format = format;
+    form.must_call = request.must_call;
+    form.name = request.named_tool;
+    form.is_parallel = request.parallel_tool_calls;
+    form.other = request.generation.grammar;
+    const auto grammar = call_grammar(form, request.prompt.tools, nullptr);
+    if (!grammar) {
+      check_refusal(grammar.error());
+    } else {
+      PACELINE_CHECK(grammar->text.size() <= paceline::GrammarSpec::kMaxTextBytes);
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -35,6 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const Json& message : chat->prompt.messages) {
       PACELINE_CHECK(message["role"].is_string() && message["content"].is_string());
     }
+    check_calls(*chat);
   } else {
     check_refusal(chat.error());
   }
@@ -48,6 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_generation(response->chat.generation);
     PACELINE_CHECK(!response->chat.prompt.messages.empty());
     (void)dump(response->shown);
+    check_calls(response->chat);
   } else {
     check_refusal(response.error());
   }

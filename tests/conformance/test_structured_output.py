@@ -192,8 +192,8 @@ class StructuredOutput(unittest.TestCase):
         self.assertRegex(answer.choices[0].text, r"\A[0-9]{4}\Z")
 
 
-class WithDrafts(StructuredOutput):
-    arguments = ("--speculation", "always")
+class WithDraftsOverTwoStages(StructuredOutput):
+    arguments = ("--stages", "2", "--speculation", "always")
 
 
 if __name__ == "__main__":
