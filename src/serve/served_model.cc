@@ -15,11 +15,26 @@ bool is_about_the_request(ErrorCode code) {
 
 }  // namespace
 
+ServedModel::~ServedModel() {
+  if (parts_.metrics == nullptr) return;
+  parts_.metrics->set_requests(0, 0);
+  parts_.metrics->set_kv_cache_use(0);
+  parts_.metrics->set_bubble_ratio(0);
+}
+
 Result<sched::RequestId> ServedModel::submit(
     coordinator::GenerationRequest request, std::shared_ptr<coordinator::AnswerListener> listener) {
   auto id = parts_.generator->submit(std::move(request), std::move(listener));
   if (!id && !is_about_the_request(id.error().code())) note_failure(id.error());
   return id;
+}
+
+void ServedModel::end_all(Error reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = reason;  // not the chain's: nobody is to call it that
+  }
+  parts_.generator->end_all(std::move(reason));
 }
 
 void ServedModel::look() {

@@ -47,6 +47,10 @@ class ServedModel {
         {};  ///< keeps the generator and the tokenizer alive; see ModelReaper
   };
   explicit ServedModel(Parts parts) : parts_(std::move(parts)) {}
+  /// What was measured by looking is 0 from then on.
+  ~ServedModel();
+  ServedModel(const ServedModel&) = delete;
+  ServedModel& operator=(const ServedModel&) = delete;
 
   const ModelFacts& facts() const { return parts_.facts; }
   const text::Tokenizer* tokenizer() const { return parts_.tokenizer; }
@@ -56,6 +60,8 @@ class ServedModel {
   Result<sched::RequestId> submit(coordinator::GenerationRequest request,
                                   std::shared_ptr<coordinator::AnswerListener> listener);
   void cancel(sched::RequestId request) { parts_.generator->cancel(request); }
+  /// All that is under way fails with `reason`.
+  void end_all(Error reason);
   obs::ModelMetrics* metrics() const { return parts_.metrics; }
   /// What is measured by looking: requests, KV, the stages' use since the last look.
   void look();
