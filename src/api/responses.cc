@@ -147,6 +147,7 @@ Json model_object(const ModelCard& card) {
                {"owned_by", "paceline"}};
   if (card.context_tokens > 0) json["max_model_len"] = card.context_tokens;
   json["status"] = card.status;
+  if (card.stages > 0) json["stages"] = card.stages;
   return json;
 }
 

@@ -78,6 +78,7 @@ struct ModelCard {
   std::int64_t created = 0;
   std::uint32_t context_tokens = 0;  ///< 0: not known, and not shown
   std::string status = "ready";
+  std::uint32_t stages = 0;  ///< 0: not known, and not shown
 };
 Json model_object(const ModelCard& card);
 Json model_list(std::span<const ModelCard> cards);

@@ -104,6 +104,7 @@ std::vector<api::ModelCard> ModelRegistry::cards() const {
     if (known.model) {
       card.created = known.model->facts().created;
       card.context_tokens = known.model->facts().context_tokens;
+      card.stages = known.model->facts().stages;
       if (known.model->failure()) card.status = to_string(ModelState::kFailed);
     }
     cards.push_back(std::move(card));

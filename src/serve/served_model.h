@@ -24,6 +24,7 @@ struct ModelFacts {
   SamplingDefaults sampling;
   std::set<std::int64_t> end_tokens;
   std::uint32_t kv_blocks = 0;
+  std::uint32_t stages = 0;
 };
 
 struct ChatFormat {
