@@ -27,6 +27,12 @@ std::string directory_name(const fs::path& package) {
   return (fs::absolute(package, ignored) / "").lexically_normal().parent_path().filename().string();
 }
 
+/// One value each time: what follows may be a package.
+void add_list(CLI::App& command, const char* flag, std::vector<std::string>& values,
+              const char* meaning) {
+  command.add_option(flag, values, meaning)->take_all()->allow_extra_args(false);
+}
+
 /// A directory that is there may have a '=' in its name.
 serve::ModelSource source_of(const std::string& model) {
   std::error_code ignored;
@@ -105,12 +111,12 @@ void ServeFlags::add_to(CLI::App& command) {
 void ServeFlags::add_models_to(CLI::App& command) {
   command.add_option("models,--package,-p", models,
                      "Packages (see paceline compile), or NAME=PACKAGE; the first is the default");
-  command.add_option("--served-model-name", names,
-                     "What requests call the one package, several where it has several names; "
-                     "without it the package's directory");
-  command.add_option("--model-dir", model_directories,
-                     "A directory of packages that may be loaded while the server runs (paceline "
-                     "load); may be repeated");
+  add_list(command, "--served-model-name", names,
+           "What requests call the one package, repeated where it has several names; without it "
+           "the package's directory");
+  add_list(command, "--model-dir", model_directories,
+           "A directory of packages that may be loaded while the server runs (paceline load); may "
+           "be repeated");
 }
 
 void ServeFlags::add_access_to(CLI::App& command) {
@@ -122,10 +128,10 @@ void ServeFlags::add_access_to(CLI::App& command) {
                                          "PEM certificate chain: HTTPS instead of HTTP");
   auto* key = command.add_option("--tls-key", tls_key, "Its private key")->needs(certificate);
   certificate->needs(key);
-  command.add_option("--allowed-host", allowed_hosts,
-                     "A name by which browsers may reach this server; may be repeated");
-  command.add_option("--cors-origin", cors_origins,
-                     "A page's origin that may read answers, or *; may be repeated");
+  add_list(command, "--allowed-host", allowed_hosts,
+           "A name by which browsers may reach this server; may be repeated");
+  add_list(command, "--cors-origin", cors_origins,
+           "A page's origin that may read answers, or *; may be repeated");
 }
 
 std::string base_url(const ServeFlags& flags, const std::string& url) {

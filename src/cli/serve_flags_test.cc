@@ -61,6 +61,15 @@ TEST(ServeFlagsTest, ServedModelNameIsForOnePackage) {
   EXPECT_TRUE(parsed("").model_sources().value().empty());
 }
 
+TEST(ServeFlagsTest, FlagsTakeNoPackageForTheirOwn) {
+  const ServeFlags flags =
+      parsed("--served-model-name x --model-dir d --allowed-host h --cors-origin o /m/a");
+  EXPECT_EQ(flags.model_sources().value().front().package, "/m/a");
+  EXPECT_THAT(flags.names, ElementsAre("x"));
+  EXPECT_THAT(flags.model_directories, ElementsAre("d"));
+  EXPECT_THAT(parsed("--model-dir d --model-dir e").model_directories, ElementsAre("d", "e"));
+}
+
 TEST(ServeFlagsTest, TheCurlLineWorksAsItIs) {
   const std::string url = "http://127.0.0.1:8000";
   EXPECT_EQ(how_to_ask(parsed("/m/a"), url, "a", true),

@@ -24,7 +24,7 @@ struct TestCommand {
     app.add_option("--test-number", number)->check(CLI::Range(1, 100));
     app.add_option("--test-bytes", bytes)->transform(CLI::AsSizeValue(false));
     app.add_flag("--test-switched,!--no-test-switched", switched);
-    app.add_option("--test-list", list);
+    app.add_option("--test-list", list)->take_all()->expected(1);
     auto* stages = app.add_option("--test-stages", stages_);
     app.add_option("--test-workers", workers)->excludes(stages);
     app.add_option("place,--test-place", place)->required();
