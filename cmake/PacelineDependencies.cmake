@@ -19,6 +19,7 @@ set_target_properties(Paceline::prometheus PROPERTIES
 
 if(PACELINE_WITH_OPENVINO)
   find_package(CLI11 REQUIRED)
+  find_path(PACELINE_TOML_INCLUDE toml++/toml.h REQUIRED)  # header only
   if(NOT OpenVINO_DIR)
     execute_process(
       COMMAND ${CMAKE_SOURCE_DIR}/.venv/bin/python -c

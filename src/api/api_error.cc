@@ -42,6 +42,20 @@ nlohmann::ordered_json text_or_null(const std::string& text) {
   return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
 }
 
+/// With the error's own message.
+ApiError by_table(const Error& error) {
+  const auto* row = std::find_if(kTable.begin(), kTable.end(),
+                                 [&error](const Row& row) { return row.error == error.code(); });
+  if (row == kTable.end()) row = kTable.begin();
+  ApiError shown;
+  shown.status = row->status;
+  shown.type = row->type;
+  if (row->code != nullptr) shown.code = row->code;
+  shown.retry_after_s = row->retry_after_s;
+  shown.message = error.message();
+  return shown;
+}
+
 }  // namespace
 
 ApiError invalid_field(std::string param, std::string message) {
@@ -97,20 +111,39 @@ ApiError still_loading(std::string_view name) {
   return error;
 }
 
+ApiError not_loaded(std::string_view name, std::string_view state) {
+  ApiError error;
+  error.status = 503;
+  error.type = kServerError;
+  error.message = fmt::format("The model '{}' is {}; POST /v1/models/load loads it",
+                              name.substr(0, 200), state);
+  error.param = "model";
+  error.code = "model_not_loaded";
+  error.may_retry = false;
+  return error;
+}
+
+ApiError load_refused(std::string_view name, const Error& error) {
+  ApiError shown = by_table(error);
+  shown.message = fmt::format("The model '{}': {}", name.substr(0, 200), error.message());
+  shown.param = "model";
+  if (error.code() == ErrorCode::kResourceExhausted) {
+    shown.status = 400;
+    shown.type = kInvalidRequest;
+    shown.code = "insufficient_memory";
+  }
+  if (error.code() == ErrorCode::kNotFound) shown.code = "model_not_found";
+  shown.retry_after_s = 0;
+  shown.may_retry = false;
+  return shown;
+}
+
 ApiError from_error(const Error& error) {
-  const auto* row = std::find_if(kTable.begin(), kTable.end(),
-                                 [&error](const Row& row) { return row.error == error.code(); });
-  if (row == kTable.end()) row = kTable.begin();
-  ApiError shown;
-  shown.status = row->status;
-  shown.type = row->type;
-  if (row->code != nullptr) shown.code = row->code;
-  shown.retry_after_s = row->retry_after_s;
-  shown.message = error.message();
-  if (row->status >= 500) {
+  ApiError shown = by_table(error);
+  if (shown.status >= 500) {
     shown.message = fmt::format("The model could not answer ({}); the server's log says why",
                                 to_string(error.code()));
-    shown.may_retry = row->retry_after_s > 0;
+    shown.may_retry = shown.retry_after_s > 0;
   }
   return shown;
 }

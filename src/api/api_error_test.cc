@@ -47,6 +47,21 @@ TEST(ApiErrorTest, TheBodyHasTheFourFieldsWithNullForNone) {
   EXPECT_TRUE(json["error"]["code"].is_null());
 }
 
+TEST(ApiErrorTest, WhoLoadsModelsIsToldWhy) {
+  const ApiError full = load_refused("m", Error(ErrorCode::kResourceExhausted, "needs 9 MiB"));
+  EXPECT_EQ(full.status, 400) << "not 429: nobody is to try again by himself";
+  EXPECT_EQ(full.code, "insufficient_memory");
+  EXPECT_EQ(full.message, "The model 'm': needs 9 MiB");
+  EXPECT_FALSE(full.may_retry);
+  const ApiError gone = load_refused("m", Error(ErrorCode::kUnavailable, "worker x: is gone"));
+  EXPECT_EQ(gone.status, 503);
+  EXPECT_THAT(gone.message, HasSubstr("worker x"));
+  EXPECT_FALSE(gone.may_retry);
+  EXPECT_EQ(load_refused("m", Error(ErrorCode::kNotFound, "x")).code, "model_not_found");
+  EXPECT_EQ(not_loaded("m", "unloaded").code, "model_not_loaded");
+  EXPECT_FALSE(not_loaded("m", "unloaded").may_retry);
+}
+
 TEST(ApiErrorTest, NamedErrors) {
   EXPECT_EQ(unknown_model("x").status, 404);
   EXPECT_EQ(unknown_model("x").code, "model_not_found");

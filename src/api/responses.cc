@@ -141,11 +141,14 @@ Json usage_chunk(const ResponseHead& head, bool is_chat, const Usage& usage) {
 }
 
 Json model_object(const ModelCard& card) {
-  return {{"id", card.id},
-          {"object", "model"},
-          {"created", card.created},
-          {"owned_by", "paceline"},
-          {"max_model_len", card.context_tokens}};
+  Json json = {{"id", card.id},
+               {"object", "model"},
+               {"created", card.created},
+               {"owned_by", "paceline"}};
+  if (card.context_tokens > 0) json["max_model_len"] = card.context_tokens;
+  json["status"] = card.status;
+  if (card.stages > 0) json["stages"] = card.stages;
+  return json;
 }
 
 Json model_list(std::span<const ModelCard> cards) {

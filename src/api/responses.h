@@ -76,7 +76,9 @@ Json usage_chunk(const ResponseHead& head, bool is_chat, const Usage& usage);
 struct ModelCard {
   std::string id;
   std::int64_t created = 0;
-  std::uint32_t context_tokens = 0;
+  std::uint32_t context_tokens = 0;  ///< 0: not known, and not shown
+  std::string status = "ready";
+  std::uint32_t stages = 0;  ///< 0: not known, and not shown
 };
 Json model_object(const ModelCard& card);
 Json model_list(std::span<const ModelCard> cards);

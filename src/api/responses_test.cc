@@ -76,10 +76,12 @@ TEST(ResponsesTest, DeltasAddUp) {
 }
 
 TEST(ResponsesTest, ModelsAndEvents) {
-  const ModelCard card = {"m", 5, 4096};
+  const ModelCard card = {"m", 5, 4096, "ready", 2};
   EXPECT_EQ(model_list({&card, 1}).dump(),
             R"({"object":"list","data":[{"id":"m","object":"model","created":5,)"
-            R"("owned_by":"paceline","max_model_len":4096}]})");
+            R"("owned_by":"paceline","max_model_len":4096,"status":"ready","stages":2}]})");
+  EXPECT_EQ(model_object({"m", 0, 0, "unloaded"}).dump(),
+            R"({"id":"m","object":"model","created":0,"owned_by":"paceline","status":"unloaded"})");
   EXPECT_EQ(sse_event(Json{{"a", "line\nbreak \xFF"}}),
             "data: {\"a\":\"line\\nbreak \xEF\xBF\xBD\"}\n\n");
 }

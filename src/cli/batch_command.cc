@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,7 +9,7 @@
 #include <utility>
 
 #include "cli/command.h"
-#include "cli/environment.h"
+#include "cli/server_client.h"
 #include "http/client.h"
 #include "system/files.h"
 
@@ -22,8 +21,7 @@ using nlohmann::ordered_json;
 constexpr std::uint64_t kMaxInput = 200ULL << 20;
 
 struct BatchFlags {
-  std::string url = "http://127.0.0.1:8000/v1";
-  std::string certificates;
+  ServerFlags server;
   bool as_json = false;
   std::string input;
   std::string endpoint = "/v1/chat/completions";
@@ -31,45 +29,6 @@ struct BatchFlags {
   std::string output;
   std::string errors;
 };
-
-Result<http::Client> open_client(const BatchFlags& flags) {
-  http::ClientOptions options;
-  // Not a flag: what is on a command line, others on the machine can read.
-  if (const char* key = std::getenv("PACELINE_API_KEY")) options.api_key = key;
-  options.certificates = flags.certificates;
-  return http::Client::make(flags.url, std::move(options));
-}
-
-/// What a server said, as its answer has it, else its status.
-Error refusal(const http::Response& response) {
-  const auto json = ordered_json::parse(response.body, nullptr, /*allow_exceptions=*/false);
-  std::string message = fmt::format("status {}", response.status);
-  if (json.is_object() && json.contains("error") && json["error"].is_object()) {
-    const auto& text = json["error"].value("message", ordered_json());
-    if (text.is_string()) message = text;
-  }
-  const bool is_users = response.status >= 400 && response.status < 500;
-  return Error(is_users ? ErrorCode::kInvalidArgument : ErrorCode::kUnavailable,
-               "the server: " + message);
-}
-
-Result<std::string> ask(http::Client& client, const http::ClientRequest& request) {
-  PACELINE_ASSIGN_OR_RETURN(auto response, client.ask(request));
-  if (response.status != 200) return fail(refusal(response));
-  return std::move(response.body);
-}
-
-Result<ordered_json> ask_json(http::Client& client, const http::ClientRequest& request) {
-  PACELINE_ASSIGN_OR_RETURN(const auto body, ask(client, request));
-  auto json = ordered_json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (json.is_object()) return json;
-  return fail(ErrorCode::kUnavailable, "the server: expected an object of JSON");
-}
-
-std::string text_of(const ordered_json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 void show(const BatchFlags& flags, const ordered_json& batch) {
   if (flags.as_json) {
@@ -101,7 +60,7 @@ http::ClientRequest upload_of(const std::string& content) {
 
 Status submit(const BatchFlags& flags) {
   PACELINE_ASSIGN_OR_RETURN(const auto content, system::read_text_file(flags.input, kMaxInput));
-  PACELINE_ASSIGN_OR_RETURN(auto client, open_client(flags));
+  PACELINE_ASSIGN_OR_RETURN(auto client, flags.server.client());
   PACELINE_ASSIGN_OR_RETURN(const auto file, ask_json(client, upload_of(content)));
   const ordered_json body = {{"input_file_id", text_of(file, "id")},
                              {"endpoint", flags.endpoint},
@@ -126,7 +85,7 @@ Result<ordered_json> find_batch(http::Client& client, const std::string& id) {
 }
 
 Status status(const BatchFlags& flags) {
-  PACELINE_ASSIGN_OR_RETURN(auto client, open_client(flags));
+  PACELINE_ASSIGN_OR_RETURN(auto client, flags.server.client());
   PACELINE_ASSIGN_OR_RETURN(const auto batch, find_batch(client, flags.id));
   show(flags, batch);
   return {};
@@ -142,7 +101,7 @@ Status fetch_file(http::Client& client, const std::string& id, const std::string
 }
 
 Status fetch(const BatchFlags& flags) {
-  PACELINE_ASSIGN_OR_RETURN(auto client, open_client(flags));
+  PACELINE_ASSIGN_OR_RETURN(auto client, flags.server.client());
   PACELINE_ASSIGN_OR_RETURN(const auto batch, find_batch(client, flags.id));
   const std::string status = text_of(batch, "status");
   if (status == "in_progress" || status == "cancelling" || status == "validating" ||
@@ -160,11 +119,7 @@ Status fetch(const BatchFlags& flags) {
 CLI::App* add_verb(CLI::App& batch, const std::shared_ptr<BatchFlags>& flags, const char* name,
                    const char* help) {
   CLI::App* verb = batch.add_subcommand(name, help);
-  verb->add_option("--url", flags->url,
-                   "The server's base URL; its key is in the variable PACELINE_API_KEY")
-      ->capture_default_str();
-  verb->add_option("--ca", flags->certificates, "PEM certificates to trust beside the system's")
-      ->check(CLI::ExistingFile);
+  flags->server.add_to(*verb);
   verb->add_flag("--json", flags->as_json, "The batch as the server has it, in one line");
   return verb;
 }
@@ -178,17 +133,14 @@ void add_batch_command(CLI::App& app, Status& done) {
   CLI::App* verb = add_verb(*batch, flags, "submit", "Upload a JSONL file and start its batch");
   verb->add_option("file", flags->input, "Lines of custom_id, method, url and body")->required();
   verb->add_option("--endpoint", flags->endpoint, "What the lines ask")->capture_default_str();
-  name_environment_variables(*verb);
   verb->callback([flags, &done] { done = submit(*flags); });
   verb = add_verb(*batch, flags, "status", "How far a batch is");
   verb->add_option("id", flags->id, "As submit told it")->required();
-  name_environment_variables(*verb);
   verb->callback([flags, &done] { done = status(*flags); });
   verb = add_verb(*batch, flags, "fetch", "The results of a batch that has ended");
   verb->add_option("id", flags->id, "As submit told it")->required();
   verb->add_option("--output,-o", flags->output, "For the lines that were answered")->required();
   verb->add_option("--errors", flags->errors, "For those that were not");
-  name_environment_variables(*verb);
   verb->callback([flags, &done] { done = fetch(*flags); });
 }
 

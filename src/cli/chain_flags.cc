@@ -82,6 +82,10 @@ coordinator::BatchOptions batch_options(const ChainFlags& flags,
 void ChainFlags::add_to(CLI::App& command, const std::string& package_names) {
   command.add_option(package_names, package, "The package directory (see paceline compile)")
       ->required();
+  add_chain_to(command);
+}
+
+void ChainFlags::add_chain_to(CLI::App& command) {
   auto* stages_option =
       command.add_option("--stages", stages, "Start this many worker processes here")
           ->check(CLI::Range(1U, 256U))

@@ -47,8 +47,10 @@ struct ChainFlags {
   /// not too many.
   std::uint32_t max_waiting = 65536;
 
-  /// `package_names`: how CLI11 is to know the package, which serve takes without a flag, too.
+  /// `package_names`: how CLI11 is to know the package.
   void add_to(CLI::App& command, const std::string& package_names = "--package,-p");
+  /// All but the package.
+  void add_chain_to(CLI::App& command);
 
  private:
   void add_speculation_to(CLI::App& command);

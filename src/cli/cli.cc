@@ -5,9 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include <csignal>
+#include <string>
+#include <vector>
 
-#include "base/version.h"
-#include "cli/command.h"
+#include "cli/commands.h"
 
 namespace paceline::cli {
 namespace {
@@ -29,6 +30,13 @@ int exit_code(const Error& error) {
   }
 }
 
+/// From the command line to the command's end.
+Status run(const std::vector<std::string>& arguments) {
+  PACELINE_ASSIGN_OR_RETURN(const auto reading, read_command_line(arguments));
+  if (!reading) return {};
+  return run_command(*reading);
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
@@ -37,30 +45,7 @@ int run(int argc, char** argv) {
   // Standard output belongs to the answer; a worker sets its own level.
   spdlog::set_default_logger(spdlog::stderr_logger_mt("paceline"));
   spdlog::set_level(spdlog::level::warn);
-  CLI::App app("Paceline runs one large language model over several ordinary PCs.", "paceline");
-  app.set_version_flag("--version", std::string(kVersion));
-  app.require_subcommand(1);
-  Status done;
-  add_batch_command(app, done);
-  add_compile_command(app, done);
-  add_inspect_command(app, done);
-  add_verify_command(app, done);
-  add_shard_command(app, done);
-  add_precompile_command(app, done);
-  add_generate_command(app, done);
-  add_chat_command(app, done);
-  add_serve_command(app, done);
-  add_bench_command(app, done);
-  add_worker_command(app, done);
-  add_doctor_command(app, done);
-  add_relay_command(app, done);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "paceline: {}; see paceline --help\n", error.what());
-    return kUserError;
-  }
+  const Status done = run({argv + 1, argv + argc});
   if (done) return 0;
   fmt::print(stderr, "paceline: {}\n", done.error().message());
   return exit_code(done.error());

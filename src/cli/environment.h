@@ -6,8 +6,8 @@
 
 namespace paceline::cli {
 
-/// "--max-waiting" is also read from PACELINE_MAX_WAITING, and so each of the command's flags; the
-/// command line counts more. Call once all are added.
+/// Shows in the command's help that "--max-waiting" is also read from PACELINE_MAX_WAITING, and so
+/// each of its flags (settings.h does that). Call once all are added.
 void name_environment_variables(CLI::App& command);
 
 /// The variable of a flag by its long name, without dashes before it.

@@ -1,5 +1,6 @@
 #include "cli/sampling_flags.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@ bool parse_number(std::string_view text, Number& number) {
 }  // namespace
 
 void SamplingFlags::add_to(CLI::App& command) {
+  command_ = &command;
   command.add_option("--max-tokens,-n", max_tokens, "Tokens to answer at most")
       ->check(CLI::Range(1U, 1U << 24U))
       ->capture_default_str();
@@ -80,6 +82,34 @@ Result<sampling::SamplingSpec> SamplingFlags::sampling_spec(const SamplingDefaul
   }
   PACELINE_RETURN_IF_ERROR(sampling::check(whole));
   return whole;
+}
+
+bool SamplingFlags::is_given(const char* flag) const {
+  return command_ != nullptr && command_->get_option(flag)->count() > 0;
+}
+
+Result<nlohmann::ordered_json> SamplingFlags::request_fields() const {
+  PACELINE_ASSIGN_OR_RETURN(const auto whole, sampling_spec());
+  nlohmann::ordered_json fields = {{"max_tokens", max_tokens}};
+  const auto add = [&](const char* flag, const char* field, const auto& value) {
+    if (is_given(flag)) fields[field] = value;
+  };
+  add("--temperature", "temperature", whole.temperature);
+  add("--top-p", "top_p", whole.top_p);
+  add("--top-k", "top_k", whole.top_k);
+  add("--min-p", "min_p", whole.min_p);
+  add("--repetition-penalty", "repetition_penalty", whole.repetition_penalty);
+  add("--presence-penalty", "presence_penalty", whole.presence_penalty);
+  add("--frequency-penalty", "frequency_penalty", whole.frequency_penalty);
+  add("--seed", "seed", whole.seed);
+  add("--stop", "stop", stop);
+  add("--stop-token", "stop_token_ids", whole.stop_tokens);
+  add("--min-tokens", "min_tokens", whole.min_tokens);
+  for (const sampling::LogitBias& bias : whole.logit_bias) {
+    // The API's least is -100, which forbids a token as well.
+    fields["logit_bias"][std::to_string(bias.token)] = std::max(bias.bias, -100.0F);
+  }
+  return fields;
 }
 
 Result<sampling::LogitBias> parse_logit_bias(const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,13 @@ struct SamplingFlags {
   /// All of it, checked but for the vocabulary; where no flag was given, what the package says.
   /// kInvalidArgument naming the flag.
   Result<sampling::SamplingSpec> sampling_spec(const SamplingDefaults& package = {}) const;
+  /// For a request to a server: max_tokens, and those flags that were given, by the names of
+  /// OpenAI's API and of what servers have beside it. Checked as sampling_spec() does.
+  Result<nlohmann::ordered_json> request_fields() const;
 
  private:
+  bool is_given(const char* flag) const;
+  const CLI::App* command_ = nullptr;  ///< that has the flags
   /// Flags that a package may have defaults for; of the command.
   struct Options {
     CLI::Option* temperature = nullptr;

@@ -94,5 +94,21 @@ TEST(SamplingFlagsTest, FlagsMakeTheSpecification) {
             "logit_bias: expected a number from -100 to 100, got 200");
 }
 
+TEST(SamplingFlagsTest, AServerIsToldWhatWasGiven) {
+  SamplingFlags flags;
+  CLI::App app;
+  flags.add_to(app);
+  app.parse("--temperature 0.5 --seed 7 --stop X --logit-bias 5:-inf,6:2");
+  const auto fields = flags.request_fields();
+  ASSERT_TRUE(fields);
+  EXPECT_EQ(fields->dump(), R"({"max_tokens":256,"temperature":0.5,"seed":7,"stop":["X"],)"
+                            R"("logit_bias":{"5":-100.0,"6":2.0}})");
+  SamplingFlags bad;
+  CLI::App other;
+  bad.add_to(other);
+  other.parse("--temperature -1");
+  EXPECT_FALSE(bad.request_fields());
+}
+
 }  // namespace
 }  // namespace paceline::cli

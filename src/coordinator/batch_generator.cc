@@ -151,6 +151,14 @@ void BatchGenerator::cancel(sched::RequestId request) {
   runner_.wake();
 }
 
+void BatchGenerator::end_all(Error reason) {
+  const std::lock_guard lock(mutex_);
+  if (failure_ || end_reason_) return;
+  end_reason_ = std::move(reason);
+  changed_.notify_all();
+  runner_.wake();
+}
+
 BatchStats BatchGenerator::stats() {
   const std::lock_guard lock(mutex_);
   const TimePoint now = clock_.now();
@@ -178,7 +186,7 @@ void BatchGenerator::run(const std::stop_token& stop) {
     }
     const auto has_work = [this] {
       const bool can_plan = !failure_ && !scheduler_.is_idle() && !awaits_drafts_;
-      return has_cancelled_ || !in_flight_.empty() || can_plan;
+      return has_cancelled_ || end_reason_ || !in_flight_.empty() || can_plan;
     };
     changed_.wait(lock, stop, has_work);
   }
@@ -195,6 +203,7 @@ void BatchGenerator::hear_of_drafts() {
 BatchGenerator::Calls BatchGenerator::advance(std::unique_lock<std::mutex>& lock) {
   Calls calls;
   if (has_cancelled_) end_cancelled(calls);
+  if (end_reason_) fail_all(*std::exchange(end_reason_, std::nullopt), calls);
   if (failure_) return calls;
   Status status = send_steps();
   awaits_drafts_ = in_flight_.empty() && options_.draft_model != nullptr;

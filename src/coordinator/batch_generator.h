@@ -84,6 +84,8 @@ class BatchGenerator {
   /// Its answers end as kCancelled, and every stage hears of it with the next step. Nothing where
   /// the request is over.
   void cancel(sched::RequestId request);
+  /// All that is under way fails with `reason`, and what is asked later is refused with it.
+  void end_all(Error reason);
 
   /// kInvalidArgument where no request can have a grammar; says why.
   Status check_grammars() const;
@@ -147,6 +149,7 @@ class BatchGenerator {
   std::map<sched::RequestId, PendingRequest> requests_;
   std::deque<SentStep> in_flight_;
   StepNumbers numbers_;  ///< of recent steps
+  std::optional<Error> end_reason_;  ///< the thread is to fail all
   std::optional<Error> failure_;
   bool has_cancelled_ = false;
   bool awaits_drafts_ = false;  ///< all there is to do waits for the draft model

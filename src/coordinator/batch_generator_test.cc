@@ -165,6 +165,19 @@ TEST_F(BatchGeneratorTest, CancellingEndsIt) {
   EXPECT_LE(chain_.open_sequences(), 1U) << "the stages have heard of the cancelled one";
 }
 
+TEST_F(BatchGeneratorTest, AllThatIsUnderWayCanBeEnded) {
+  const auto show = [&](std::string_view) {
+    chain_.hold(true);
+    generator().end_all(Error(ErrorCode::kUnavailable, "was unloaded"));
+  };
+  script("abcdefghijklmnop", 1);
+  const auto generation = coordinator::generate(generator(), request({5}), show, cancelled_);
+  ASSERT_FALSE(generation);
+  EXPECT_EQ(generation.error().message(), "was unloaded");
+  chain_.hold(false);
+  EXPECT_EQ(generate(request({6})).error().message(), "was unloaded");
+}
+
 TEST_F(BatchGeneratorTest, WhatCannotBeDoneIsRefusedBeforeAnyWork) {
   expect_refused(request({}), "prompt");
   expect_refused(request(Ids(64, 5)), "the prompt has 64 tokens, the context holds 64");

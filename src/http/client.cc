@@ -28,6 +28,8 @@ using asio::use_awaitable;
 
 namespace {
 
+constexpr auto kLookTime = std::chrono::milliseconds(50);  ///< at ClientOptions::stop
+
 bool is_host(std::string_view host) {
   constexpr std::string_view kAllowed =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:_";
@@ -152,7 +154,11 @@ Result<Response> Client::ask(const ClientRequest& request,
   std::exception_ptr failure;
   asio::co_spawn(loop, address_.is_tls ? talk.run_tls() : talk.run_plain(),
                  [&failure](std::exception_ptr thrown) { failure = std::move(thrown); });
-  loop.run();
+  while (!loop.stopped() && !talk.is_cancelled) {
+    loop.run_for(options_.stop == nullptr ? options_.silence : kLookTime);
+    if (options_.stop != nullptr && options_.stop->load()) talk.is_cancelled = true;
+  }
+  if (talk.is_cancelled) return fail(ErrorCode::kCancelled, "{}: was let go", name());
   try {
     if (failure) std::rethrow_exception(failure);
   } catch (const boost::system::system_error& error) {
@@ -162,7 +168,6 @@ Result<Response> Client::ask(const ClientRequest& request,
   } catch (const std::exception& error) {
     return fail(ErrorCode::kInternal, "{}: {}", name(), error.what());
   }
-  if (talk.is_cancelled) return fail(ErrorCode::kCancelled, "{}: was let go", name());
   return std::move(talk.response);
 }
 

@@ -1,6 +1,7 @@
 // An HTTP/1.1 client for commands that ask a server: one request, one connection.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -20,6 +21,9 @@ struct ClientOptions {
   std::filesystem::path certificates = {};     ///< PEM, to trust beside the system's
   Duration silence = std::chrono::minutes(2);  ///< without a byte: kDeadlineExceeded
   std::size_t max_body_bytes = std::size_t{1} << 30;
+  /// Once it is true, what is under way ends within 50 ms with kCancelled; the server sees the
+  /// connection closed. Must outlive the client.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct ClientRequest {

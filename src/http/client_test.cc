@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <thread>
 
 #include "http/http_testing.h"
@@ -51,6 +53,28 @@ TEST(Client, AStreamComesInPieces) {
   const auto cancelled =
       client.ask({"GET", "/stream?count=3&bytes=2"}, [](std::string_view) { return false; });
   EXPECT_EQ(cancelled.error().code(), ErrorCode::kCancelled);
+}
+
+/// Also where no byte comes, as in a long prefill.
+TEST(Client, WhatIsStoppedIsClosed) {
+  TestServer server;
+  std::atomic<bool> stop = false;
+  ClientOptions options;
+  options.stop = &stop;
+  Client client = client_of(server->url(), std::move(options));
+  EXPECT_EQ(client.ask({"GET", "/hello"})->body, "hello");
+  std::promise<void> gone;
+  std::jthread stopper([&] {
+    if (const auto exchange = server.held.next()) {
+      exchange->on_gone([&gone] { gone.set_value(); });
+      stop = true;
+      gone.get_future().wait_for(std::chrono::seconds(10));
+    }
+  });
+  const auto answer = client.ask({"GET", "/hold"});
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code(), ErrorCode::kCancelled);
+  stopper.join();
 }
 
 TEST(Client, AnAnswerThatIsCutIsAnError) {

@@ -144,7 +144,8 @@ void FleetMonitor::sample() {
 
 /// With the mutex held.
 Json FleetMonitor::model_json(const ModelRegistry::Listed& listed, std::uint64_t after) {
-  Json json = {{"id", listed.names.front()}, {"names", listed.names}, {"state", "loading"}};
+  Json json = {
+      {"id", listed.names.front()}, {"names", listed.names}, {"state", to_string(listed.state)}};
   if (!listed.model) return json;
   const ServedModel& model = *listed.model;
   json["state"] = model.failure() ? "failed" : "ready";

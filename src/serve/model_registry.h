@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/api_error.h"
@@ -14,8 +16,19 @@
 
 namespace paceline::serve {
 
+enum class ModelState {
+  kLoading,
+  kReady,      ///< or its chain has failed since
+  kUnloading,  ///< requests under way still have it
+  kUnloaded,
+  kFailed,  ///< could not be loaded
+};
+
+/// As clients see it, e.g. "ready".
+std::string_view to_string(ModelState state);
+
 /// A model may have several names; the first one of all is the default. A model in use lives on
-/// after it was removed, until its last request lets it go. Thread-safe.
+/// after it was taken away, until its last request lets it go. Thread-safe.
 class ModelRegistry {
  public:
   struct Found {
@@ -23,32 +36,45 @@ class ModelRegistry {
     std::shared_ptr<ServedModel> model;
   };
 
-  /// The name is known from now on; until set_ready(), requests for it get 503.
+  /// A model that the server is to have from its start: until set_ready(), requests for it get 503,
+  /// and the server is not healthy.
   void announce(const std::string& name);
+  /// In any state without a model; a name that is not known becomes so.
+  void set_state(const std::string& name, ModelState state);
   void set_ready(const std::string& name, std::shared_ptr<ServedModel> model);
+  /// Unloading from now on. The model, or nullptr.
+  std::shared_ptr<ServedModel> take(const std::string& name);
   void remove(const std::string& name);
 
-  /// An empty name is the default. Unknown: 404; not ready: 503; its chain has failed: 503.
+  /// An empty name is the default. Unknown: 404; not loaded, or its chain has failed: 503.
   api::Parsed<Found> find(const std::string& name) const;
+  /// Nothing: unknown.
+  std::optional<ModelState> state(const std::string& name) const;
 
-  /// Those that are ready, in the order of announcement.
+  /// All, in the order of announcement.
   std::vector<api::ModelCard> cards() const;
   /// Those that are ready, each once.
   std::vector<std::shared_ptr<ServedModel>> models() const;
   struct Listed {
-    std::vector<std::string> names;      ///< one at least
+    std::vector<std::string> names;  ///< one at least
+    ModelState state = ModelState::kUnloaded;
     std::shared_ptr<ServedModel> model;  ///< null: not ready
   };
   /// Each model once, with all its names; those that are not ready, too.
   std::vector<Listed> listed() const;
-  /// All that were announced are ready, at least one is, and none has failed.
+  /// One is ready at least, none has failed, and all are there that were announced.
   bool is_healthy() const;
 
  private:
   struct Entry {
     std::string name;
-    std::shared_ptr<ServedModel> model;  ///< null: not ready
+    ModelState state = ModelState::kUnloaded;
+    bool is_awaited = false;             ///< announced, and never ready since
+    std::shared_ptr<ServedModel> model;  ///< while ready
   };
+  Entry& entry(const std::string& name);
+  const Entry* find_entry(const std::string& name) const;
+
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
 };

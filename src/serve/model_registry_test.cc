@@ -14,7 +14,7 @@ TEST(ModelRegistryTest, TheFirstNameIsTheDefault) {
   registry.announce("a");
   registry.announce("b");
   EXPECT_EQ(registry.find("").error().status, 503);
-  EXPECT_TRUE(registry.cards().empty());
+  EXPECT_EQ(registry.cards().at(0).status, "loading");
   const auto shared = model();
   registry.set_ready("b", shared);
   registry.set_ready("a", shared);
@@ -52,6 +52,28 @@ TEST(ModelRegistryTest, AModelLivesAsLongAsItIsUsed) {
   registry.remove("a");
   EXPECT_EQ(registry.find("a").error().status, 404);
   EXPECT_EQ(used.use_count(), 1);
+}
+
+TEST(ModelRegistryTest, OneThatIsNotLoadedIsListedAndRefusedByName) {
+  ModelRegistry registry;
+  registry.set_ready("a", model());
+  registry.set_state("b", ModelState::kUnloaded);
+  EXPECT_TRUE(registry.is_healthy()) << "b is not missed";
+  EXPECT_EQ(registry.find("b").error().code, "model_not_loaded");
+  EXPECT_EQ(registry.find("b").error().status, 503);
+  EXPECT_EQ(registry.cards().at(1).status, "unloaded");
+  registry.set_state("b", ModelState::kLoading);
+  EXPECT_TRUE(registry.is_healthy()) << "a answers";
+  EXPECT_EQ(registry.find("b").error().code, "loading");
+  registry.set_state("a", ModelState::kFailed);
+  EXPECT_EQ(registry.state("a"), ModelState::kReady) << "it has a model";
+  const auto taken = registry.take("a");
+  EXPECT_NE(taken, nullptr);
+  EXPECT_EQ(registry.take("a"), nullptr);
+  EXPECT_EQ(registry.state("a"), ModelState::kUnloading);
+  EXPECT_EQ(registry.find("").error().code, "model_not_loaded") << "the default stays the default";
+  EXPECT_FALSE(registry.is_healthy()) << "none is ready";
+  EXPECT_EQ(registry.state("c"), std::nullopt);
 }
 
 TEST(ModelRegistryTest, AFailedChainIsNotOffered) {

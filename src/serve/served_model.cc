@@ -19,6 +19,13 @@ ServedModel::ServedModel(Parts parts) : parts_(std::move(parts)) {
   if (parts_.generator != nullptr) last_look_ = load();
 }
 
+ServedModel::~ServedModel() {
+  if (parts_.metrics == nullptr) return;
+  parts_.metrics->set_requests(0, 0);
+  parts_.metrics->set_kv_cache_use(0);
+  parts_.metrics->set_bubble_ratio(0);
+}
+
 Result<sched::RequestId> ServedModel::submit(
     coordinator::GenerationRequest request, std::shared_ptr<coordinator::AnswerListener> listener) {
   auto id = parts_.generator->submit(std::move(request), std::move(listener));
@@ -74,6 +81,14 @@ Status ServedModel::check_grammar(const GrammarSpec& spec) {
   good_.push_back(spec);
   if (good_.size() > kKeptGrammars) good_.pop_front();
   return {};
+}
+
+void ServedModel::end_all(Error reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = reason;  // not the chain's: nobody is to call it that
+  }
+  parts_.generator->end_all(std::move(reason));
 }
 
 void ServedModel::look() {

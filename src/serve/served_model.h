@@ -31,6 +31,7 @@ struct ModelFacts {
   SamplingDefaults sampling;
   std::set<std::int64_t> end_tokens;
   std::uint32_t kv_blocks = 0;
+  std::uint32_t stages = 0;
 };
 
 struct ChatFormat {
@@ -73,6 +74,10 @@ class ServedModel {
   static constexpr std::size_t kKeptGrammars = 32;
 
   explicit ServedModel(Parts parts);
+  /// What was measured by looking is 0 from then on.
+  ~ServedModel();
+  ServedModel(const ServedModel&) = delete;
+  ServedModel& operator=(const ServedModel&) = delete;
 
   const ModelFacts& facts() const { return parts_.facts; }
   const text::Tokenizer* tokenizer() const { return parts_.tokenizer; }
@@ -85,6 +90,8 @@ class ServedModel {
   /// Whether the last stage can compile it, by compiling it here, for the first of those alike.
   /// kInvalidArgument where it is none or meets a limit, or no stage masks tokens.
   Status check_grammar(const GrammarSpec& spec);
+  /// All that is under way fails with `reason`.
+  void end_all(Error reason);
   obs::ModelMetrics* metrics() const { return parts_.metrics; }
   obs::Activity& activity() { return activity_; }
   ModelLoad load();

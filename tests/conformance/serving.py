@@ -54,13 +54,15 @@ def tiny_package() -> Path:
 
 class Service:
     def __init__(self, *arguments, package: Path | None = None):
+        self.start("--served-model-name", kModel, package or testing.smollm2_package(), *arguments)
+
+    def start(self, *arguments):
         if "--state-dir" not in arguments:  # never the user's own
             state = tempfile.mkdtemp(prefix="state-", dir=testing.temporary_directory())
             arguments = ("--state-dir", state, *arguments)
         self.server = testing.Server(
-            "serve", package or testing.smollm2_package(), "--port", "0", "--served-model-name", kModel,
-            *([] if "--ctx" in arguments else ["--ctx", kContext]), "--profile", "exact",
-            *arguments)
+            "serve", *arguments, "--port", "0", *([] if "--ctx" in arguments else ["--ctx", kContext]),
+            "--profile", "exact")
         self.url = self.server.address
         parts = urllib.parse.urlsplit(self.url)
         self.host, self.port = parts.hostname, parts.port
@@ -99,6 +101,13 @@ class Service:
         """`body`: bytes as they are, else as JSON."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.request("POST", path, raw, **{"Content-Type": "application/json"})
+
+
+class Models(Service):
+    """With the models that the arguments name, none of its own."""
+
+    def __init__(self, *arguments):
+        self.start(*arguments)
 
 
 @functools.cache

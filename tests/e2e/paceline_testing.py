@@ -34,6 +34,8 @@ kExactProperties = {
     "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
     "KV_CACHE_PRECISION": "f32",
 }
+# Whoever runs the tests may have a configuration of his own.
+os.environ["PACELINE_CONFIG"] = "none"
 _kProgress = re.compile(r"^[\w-]+ +\d+ %")
 
 
