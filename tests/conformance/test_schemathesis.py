@@ -28,7 +28,21 @@ kOperations = 21
 kConfiguration = """
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", "400", "401", "403", "404", "413"]
+
+[checks.negative_data_rejection]
+expected-statuses = ["400", "401", "403", "404", "405", "413", "415"]
 """
+# Arrays of more items than these take minutes to make, and a body that is too large to send.
+kMostItems = 1000
+
+
+def without_large_arrays(schema):
+    if isinstance(schema, list):
+        return [without_large_arrays(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: without_large_arrays(value) for name, value in schema.items()
+            if not (name == "maxItems" and value > kMostItems)}
 
 
 class SchemathesisTest(unittest.TestCase):
@@ -66,7 +80,9 @@ class SchemathesisTest(unittest.TestCase):
         self.assertIn("Undocumented status code: 1", outcome.stdout)
 
     def test_no_5xx_and_nothing_that_is_not_described(self):
-        outcome = self.run_cases(self.service.url + "/openapi.json", "--phases", kPhases,
+        described = testing.temporary_directory() / "described.json"
+        described.write_text(json.dumps(without_large_arrays(self.service.get("/openapi.json").json())))
+        outcome = self.run_cases(str(described), "--url", self.service.url, "--phases", kPhases,
                                  "--max-examples", str(math.ceil(kCases / kOperations)))
         self.assertEqual(outcome.returncode, 0, outcome.stdout)
         made = int(re.search(r"(\d+) generated", outcome.stdout)[1])
