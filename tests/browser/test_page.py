@@ -8,7 +8,9 @@ import time
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
+for folder in ("conformance", "e2e"):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / folder))
+import paceline_testing as testing  # noqa: E402
 import serving  # noqa: E402
 from browser import Browser, kShift, kTimeout  # noqa: E402
 
@@ -39,11 +41,11 @@ print("%s")
 
 
 class PageCase(unittest.TestCase):
-    arguments: tuple = ()
+    arguments: tuple = ("--stages", 2)
 
     @classmethod
     def setUpClass(cls):
-        cls.service = serving.Service("--stages", 2, *cls.arguments)
+        cls.service = serving.Service(*cls.arguments)
         cls.addClassCleanup(cls.service.close)
 
     def setUp(self):
@@ -366,6 +368,33 @@ class Fleet(PageCase):
         self.assertEqual(numbers, known)
 
 
+class Failure(PageCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.workers = [testing.worker(testing.smollm2_package()) for _ in range(2)]
+        for worker in cls.workers:
+            cls.addClassCleanup(worker.close)
+        cls.arguments = ("--workers", testing.addresses(*cls.workers))
+        super().setUpClass()
+
+    def test_a_chain_that_fails_is_told(self):
+        self.open()
+        self.send_along(ignore_eos=True, max_tokens=900)
+        self.ask("Tell me a story.")
+        self.browser.wait_for("document.querySelector('.is-assistant .text')?.innerText.length > 5")
+        self.workers[1].close()
+        self.browser.wait_for(f"{kIsIdle} && document.querySelector('.problem')?.innerText.length > 5")
+        self.assertGreater(len(self.browser.text(".is-assistant .text")), 5, "what came stays")
+        self.browser.wait_for("document.querySelector('#status').dataset.kind === 'failed'")
+        self.browser.click("#to-fleet")
+        self.browser.wait_for("document.querySelector('#fleet-state').innerText.includes('has failed')")
+        self.browser.wait_for("document.querySelector('#request-rows .bad')?.innerText === 'failed'")
+        self.browser.reload()
+        self.browser.click("#to-chat")
+        self.browser.wait_for("document.querySelector('#welcome-model').textContent.includes('has failed')")
+        self.assertTrue(self.browser.eval("document.querySelector('#composer-send').disabled"))
+
+
 class Looks(PageCase):
     def open_both(self, check):
         """With a conversation of everything, and with requests in the log."""
@@ -459,7 +488,7 @@ class Keys(PageCase):
         with tempfile.NamedTemporaryFile("w", suffix=".keys", delete=False) as file:
             file.write(f"desk:{hashlib.sha256(b'sk-right').hexdigest()}\n")
         cls.addClassCleanup(Path(file.name).unlink)
-        cls.arguments = ("--api-keys", file.name)
+        cls.arguments = ("--stages", 2, "--api-keys", file.name)
         super().setUpClass()
 
     def give(self, key: str):
