@@ -1,98 +1,13 @@
-"""The page at / in a real browser, with a real server, a chain of two stages and SmolLM2."""
+"""The chat: answers, stop, keyboard, settings, keys; and Markdown."""
 
 import hashlib
 import json
-import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
-import serving  # noqa: E402
-from browser import Browser, kShift, kTimeout  # noqa: E402
-
-kChecks = Path(__file__).with_name("page_checks.js").read_text()
-kLast = "document.querySelector('#thread').lastElementChild"
-kIsIdle = "!document.querySelector('#composer-send').classList.contains('is-stop')"
-kFleet = "fetch('/fleet').then((answer) => answer.json())"
-kTextOfLast = f"{kLast}.querySelector('.text').innerText"
-# An answer that has all that Markdown can be, and is wider than a phone.
-kRich = """## A heading
-
-Text with **strong**, *slanted* and `code`, and a_long_name_without_any_place_to_break_it_%s.
-
-1. First
-   - inside
-2. Second
-
-```python
-print("%s")
-```
-
-| one | two | three |
-|---|---|---|
-| %s | b | c |
-
-> Said by another.
-""" % ("x" * 60, "y" * 200, "z" * 90)
-
-
-class PageCase(unittest.TestCase):
-    arguments: tuple = ()
-
-    @classmethod
-    def setUpClass(cls):
-        cls.service = serving.Service("--stages", 2, *cls.arguments)
-        cls.addClassCleanup(cls.service.close)
-
-    def setUp(self):
-        self.browser = Browser()
-        self.addCleanup(self.browser.close)
-
-    def open(self, view: str = ""):
-        self.browser.goto(self.service.url + "/" + view)
-        self.browser.wait_for("document.querySelector('#status').dataset.kind === 'ready'")
-        self.browser.eval(kChecks)
-
-    def ask(self, text: str):
-        self.browser.eval("document.querySelector('#composer-input').focus()")
-        self.browser.type(text)
-        self.browser.press("Enter")
-
-    def set(self, **fields):
-        """By the dialog, as a person does."""
-        self.browser.click("#settings-open")
-        for name, value in fields.items():
-            self.browser.eval(f"document.querySelector('#settings-form').elements.{name}.select()")
-            self.browser.type(str(value))
-        self.browser.click("#settings-form button[type=submit]")
-
-    def send_along(self, **fields):
-        """Adds fields to each chat that the page asks for, which it has no settings for."""
-        self.browser.eval("""(() => {
-          const ask = window.fetch;
-          window.fetch = (path, options) => ask(path, path === "/v1/chat/completions" ?
-            {...options, body: JSON.stringify({...JSON.parse(options.body), ...%s})} : options);
-        })()""" % json.dumps(fields))
-
-    def assert_clean(self):
-        """Nothing was asked of anybody else, and the console is silent."""
-        own = self.service.url + "/"
-        foreign = [url for url in self.browser.requests if not url.startswith(own) and url != "about:blank"]
-        self.assertEqual(foreign, [])
-        self.assertEqual(self.browser.problems, [])
-
-    def assert_readable(self, least: int):
-        pale = self.browser.eval("checks.paleTexts()")
-        self.assertEqual(pale["found"], [])
-        self.assertGreater(pale["seen"], least, "the check must have seen the page")
-
-    def assert_named(self):
-        roles = ("button", "textbox", "combobox", "link", "spinbutton", "radio", "img", "meter", "dialog", "log")
-        nodes = [node for node in self.browser.accessible() if node["role"] in roles]
-        self.assertGreater(len(nodes), 3)
-        self.assertEqual([node for node in nodes if not node["name"].strip()], [])
+from browser import kShift
+from page_testing import PageCase, kFleet, kIsIdle, kLast, kTextOfLast, serving
 
 
 class Chat(PageCase):
@@ -286,171 +201,6 @@ class Markdown(PageCase):
         })"""))
 
 
-class Format(PageCase):
-    def test_numbers_as_people_read_them(self):
-        self.open()
-        cases = [
-            ("percent(0)", "0 %"), ("percent(0.0003)", "0.1 %"), ("percent(0.256)", "26 %"), ("percent(null)", "–"),
-            ("milliseconds(0.25)", "0.25 ms"), ("milliseconds(87.6)", "88 ms"), ("milliseconds(1234)", "1.23 s"),
-            ("milliseconds(119999)", "2 min 0 s"), ("milliseconds(undefined)", "–"),
-            ("roundMilliseconds(1500)", "1.5 s"),
-            ("bytes(0)", "–"), ("bytes(1536)", "1.5 KiB"), ("bytes(16 * 1024 ** 3)", "16 GiB"),
-            ("rate(0.5)", "0.50"), ("rate(9.96)", "10.0"), ("rate(1234)", "1,234"), ("rate(NaN)", "–"),
-            ("plural(1, 'stage')", "1 stage"), ("plural(2, 'stage')", "2 stages"), ("count(8192)", "8,192"),
-        ]
-        for call, wanted in cases:
-            with self.subTest(call):
-                script = f"import('/assets/format.js').then((format) => format.{call})"
-                self.assertEqual(self.browser.eval(script), wanted)
-
-
-class Fleet(PageCase):
-    def fill(self):
-        for number in range(2):
-            asked = {"messages": [{"role": "user", "content": f"Say {number}"}], "max_tokens": 24, "ignore_eos": True}
-            response = self.service.request(
-                "POST", "/v1/chat/completions", json.dumps(asked).encode(),
-                **{"Content-Type": "application/json", "X-Request-Id": f"seen-{number}"})
-            self.assertEqual(response.status, 200)
-
-    def test_stages_figures_plots_and_requests(self):
-        self.fill()
-        self.open("#fleet")
-        self.browser.wait_for("document.querySelectorAll('.stage').length === 2")
-        first, second = self.browser.eval("[...document.querySelectorAll('.stage')].map((stage) => stage.innerText)")
-        self.assertIn("Stage 1", first)
-        self.assertRegex(first, r"Layers 0–\d+ of 30")
-        self.assertRegex(second, r"Layers \d+–29 of 30")
-        for text in (first, second):
-            self.assertRegex(text, r"Weights\s*\d+ MiB")
-            self.assertRegex(text, r"Process\s*\d+ MiB of [\d.]+ GiB")
-            self.assertRegex(text, r"Device\s*CPU")
-            self.assertRegex(text, r"127\.0\.0\.1:\d+")
-        self.browser.wait_for("/Round trip\\s*[\\d.]+ m?s/.test(document.querySelector('.stage').innerText)")
-        # The log has both, the later one first, and its counts.
-        self.browser.wait_for("document.querySelectorAll('#request-rows tr').length >= 2")
-        row = self.browser.text("#request-rows tr")
-        self.assertRegex(row, r"seen-1.*chat/completions.*\t24\t.*at limit")
-        self.assertNotIn("Say 1", self.browser.text("#fleet-view"))
-        self.browser.wait_for("document.querySelector('#figure-running').innerText === '0'")
-        self.browser.wait_for("/\\d+ ms|\\d s/.test(document.querySelector('#figure-first').innerText)")
-        # Each plot says what it shows, and shows it.
-        for plot in ("tokens", "requests", "first", "next", "kv", "load"):
-            self.browser.wait_for(f"checks.drawnPixels('#plot-{plot}', '--series-1') > 3")
-            said = self.browser.eval(f"document.querySelector('#plot-{plot} [role=img]').getAttribute('aria-label')")
-            self.assertRegex(said, r"^[A-Z][A-Za-z ]+: .*\d")
-        self.assert_named()
-        self.assert_clean()
-
-    def test_without_uplot_it_says_so_and_shows_the_rest(self):
-        self.browser.call("Network.setBlockedURLs", urls=["*/uplot.js"])
-        self.open("#fleet")
-        self.browser.wait_for("document.querySelectorAll('.stage').length === 2")
-        self.assertIn("no plots", self.browser.text("#plots-missing"))
-        self.assertEqual([problem for problem in self.browser.problems if "uplot.js" not in problem], [])
-
-    def test_it_goes_on_by_itself(self):
-        self.open("#fleet")
-        rows = self.browser.eval("document.querySelectorAll('#request-rows tr').length")
-        self.fill()
-        self.browser.wait_for(f"document.querySelectorAll('#request-rows tr').length === {rows + 2}")
-
-    def test_who_stays_sees_each_request_once(self):
-        self.open("#fleet")
-        self.fill()
-        self.browser.wait_for("document.querySelector('#request-rows tr')?.innerText.includes('seen-1')")
-        self.browser.click("#to-chat")
-        self.browser.click("#to-fleet")
-        numbers = self.browser.eval("[...document.querySelectorAll('#request-rows tr')].length")
-        known = self.browser.eval(f"{kFleet}.then((fleet) => fleet.requests.length)")
-        self.assertEqual(numbers, known)
-
-
-class Looks(PageCase):
-    def open_both(self, check):
-        """With a conversation of everything, and with requests in the log."""
-        self.browser.goto(self.service.url + "/")
-        self.browser.eval("sessionStorage.setItem('paceline.conversation', %s)" % json.dumps(json.dumps([
-            {"role": "user", "content": "Show me all of it, and a_very_long_word_" + "w" * 90},
-            {"role": "assistant", "content": kRich, "reasoning": "What is all of it?",
-             "facts": {"tokens": 9, "firstMs": 12, "tokensPerSecond": 20}},
-            {"role": "assistant", "content": "", "reasoning": "", "problem": "The server failed."}])))
-        self.browser.reload()
-        self.browser.wait_for("document.querySelectorAll('article').length === 3")
-        self.service.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2})
-        self.service.post("/v1/chat/completions", {"messages": []})
-        self.browser.eval(kChecks)
-        with self.subTest("chat"):
-            check()
-        self.browser.click("#to-fleet")
-        self.browser.wait_for("document.querySelectorAll('.stage').length === 2")
-        self.browser.wait_for("document.querySelectorAll('#request-rows .bad').length")
-        with self.subTest("fleet"):
-            check()
-
-    def test_light_colours_have_contrast(self):
-        self.open_both(lambda: self.assert_readable(20))
-
-    def test_dark_colours_have_contrast(self):
-        self.browser.look(1280, 800, dark=True)
-        self.open_both(lambda: self.assert_readable(20))
-        back = self.browser.eval("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
-        self.assertLess(max(back), 60, "dark is dark")
-
-    def test_the_contrast_check_sees_pale_text(self):
-        self.open()
-        self.browser.eval("document.querySelector('.hello').style.color = '#bbbbbb'")
-        self.assertEqual(len(self.browser.eval("checks.paleTexts().found")), 1)
-
-    def test_a_phone_has_no_sideways_scrolling(self):
-        def check():
-            self.assertEqual(self.browser.eval("checks.tooWide()"), [])
-            self.assertEqual(self.browser.eval("document.scrollingElement.scrollWidth"), 360)
-        self.browser.look(360, 740, mobile=True, scale=2)
-        self.open_both(check)
-        self.browser.eval("""document.body.append(
-          Object.assign(document.createElement('p'), {textContent: 'x'.repeat(200)}))""")
-        self.assertIn("P#.", self.browser.eval("checks.tooWide()"), "the check sees what is too wide")
-
-    def test_everything_has_a_name(self):
-        self.open_both(self.assert_named)
-
-    def test_a_theme_change_is_followed(self):
-        self.open("#fleet")
-        self.browser.wait_for("checks.drawnPixels('#plot-kv', '--series-1') > 3")
-        self.browser.look(1280, 800, dark=True)
-        self.browser.wait_for("checks.drawnPixels('#plot-kv', '--series-1') > 3")
-
-
-class Files(PageCase):
-    def test_headers_and_caching(self):
-        response = self.service.get("/")
-        self.assertEqual(response.status, 200)
-        self.assertEqual(response.headers["content-type"], "text/html; charset=utf-8")
-        self.assertIn("default-src 'none'", response.headers["content-security-policy"])
-        again = self.service.request("GET", "/", **{"If-None-Match": response.headers["etag"]})
-        self.assertEqual((again.status, again.body), (304, b""))
-        packed = self.service.request("GET", "/assets/uplot.js", **{"Accept-Encoding": "gzip"})
-        self.assertEqual(packed.headers["content-encoding"], "gzip")
-        self.assertLess(len(packed.body), len(self.service.get("/assets/uplot.js").body) / 2)
-        self.assertEqual(self.service.get("/assets/other.js").status, 404)
-        head = self.service.request("HEAD", "/")
-        self.assertEqual((head.status, head.body), (200, b""))
-
-    def test_a_page_of_another_site_is_refused(self):
-        response = self.service.request("GET", "/", **{"Host": "elsewhere.example"})
-        self.assertEqual(response.status, 403)
-
-    def test_an_open_page_does_not_fill_the_log(self):
-        self.service.get("/fleet")
-        self.service.get("/v1/models")
-        deadline = time.monotonic() + kTimeout
-        while "/v1/models" not in self.service.server.log():  # it comes after the answer
-            self.assertLess(time.monotonic(), deadline, self.service.server.log())
-            time.sleep(0.05)
-        self.assertNotIn("/fleet", self.service.server.log())
-
-
 class Keys(PageCase):
     """Where keys are set, what the page shows is behind them."""
 
@@ -459,7 +209,7 @@ class Keys(PageCase):
         with tempfile.NamedTemporaryFile("w", suffix=".keys", delete=False) as file:
             file.write(f"desk:{hashlib.sha256(b'sk-right').hexdigest()}\n")
         cls.addClassCleanup(Path(file.name).unlink)
-        cls.arguments = ("--api-keys", file.name)
+        cls.arguments = ("--stages", 2, "--api-keys", file.name)
         super().setUpClass()
 
     def give(self, key: str):
