@@ -65,7 +65,7 @@ pub struct TokenMatcher {
 }
 
 /// Of llguidance's, lower where the default is for a process that serves nothing else. They bound the
-/// work of a mask in units of its own: the slowest that was found took 88 ms.
+/// work of a mask in units of its own: the slowest that was found took 99 ms.
 fn parser_limits() -> ParserLimits {
     ParserLimits {
         max_items_in_row: 1_000,

@@ -37,7 +37,11 @@ text::GrammarVocabulary make_vocabulary() {
   const nlohmann::json tokenizer = {
       {"version", "1.0"},
       {"added_tokens", nlohmann::json::array()},
-      {"decoder", {{"type", "ByteLevel"}}},
+      {"decoder",
+       {{"type", "ByteLevel"},
+        {"add_prefix_space", true},
+        {"trim_offsets", true},
+        {"use_regex", true}}},
       {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}};
   return text::GrammarVocabulary::create(text::Tokenizer::parse(tokenizer.dump()).value()).value();
 }

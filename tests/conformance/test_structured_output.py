@@ -78,7 +78,7 @@ class StructuredOutput(unittest.TestCase):
     def test_an_object(self):
         for seed in range(3):
             choice = self.chat(response_format={"type": "json_object"}, seed=seed,
-                               temperature=0.7).choices[0]
+                               temperature=0.7, max_tokens=100).choices[0]
             if choice.finish_reason == "stop":
                 self.assertIsInstance(json.loads(choice.message.content), dict)
             else:
