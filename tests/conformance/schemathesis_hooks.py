@@ -10,6 +10,9 @@ kMostBytes = 4096
 @schemathesis.hook
 def map_body(context, body):
     name = body.get("model") if isinstance(body, dict) else None
+    # Unloaded it would answer nobody.
+    if context.operation.path == "/v1/models/unload":
+        return body
     # One that is too long is wrong by intent.
     if not isinstance(name, str) or len(name) > kMostBytes or len(name) % 8 == 7:
         return body
