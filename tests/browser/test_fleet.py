@@ -23,6 +23,15 @@ class Format(PageCase):
                 script = f"import('/assets/format.js').then((format) => format.{call})"
                 self.assertEqual(self.browser.eval(script), wanted)
 
+    def test_a_long_chain_has_two_lines_of_load(self):
+        self.open()
+        lines = "import('/assets/plots.js').then(({loadLines}) => loadLines(%s))"
+        self.assertEqual(self.browser.eval(lines % "[[0.5, 1], [0.25, null]]"),
+                         [["stage 1", [0.5, 1]], ["stage 2", [0.25, None]]])
+        long = "[...Array(8).keys()].map((stage) => [stage / 8, null, stage ? null : 1])"
+        self.assertEqual(self.browser.eval(lines % long),
+                         [["busiest", [0.875, None, 1]], ["mean", [0.4375, None, 1]]])
+
 
 class Fleet(PageCase):
     def fill(self):

@@ -9,6 +9,16 @@ const DASHES = [[], [5, 3], [2, 3], [9, 4], [9, 3, 2, 3], [1, 2]];
 const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
 const TIME_LINES = [["half below", "median_ms"], ["95 % below", "high_ms"]];
+const MOST_LINES = 6;
+
+/** Of a long chain what counts: the busiest stage, which it is as fast as, and all of them together. */
+export function loadLines(stages) {
+  if (stages.length <= MOST_LINES) return stages.map((use, stage) => [`stage ${stage + 1}`, use]);
+  const known = stages[0].map((_, at) => stages.map((use) => use[at]).filter((value) => value !== null));
+  const mean = (values) => values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
+  return [["busiest", known.map((values) => values.length ? Math.max(...values) : null)], ["mean", known.map(mean)]];
+}
+
 const PLOTS = [
   {id: "tokens", title: "Tokens per second", format: rate,
    lines: (data) => [["generated", data.tokens_per_s], ["prompt", data.prompt_tokens_per_s]]},
@@ -21,7 +31,7 @@ const PLOTS = [
   {id: "kv", title: "KV cache in use", format: percent, least: 0.05, most: 1,
    lines: (data) => [["in use", data.kv_use]]},
   {id: "load", title: "Load of stages", format: percent, least: 1, most: 1,
-   lines: (data) => data.stage_use.map((use, stage) => [`stage ${stage + 1}`, use])},
+   lines: (data) => loadLines(data.stage_use)},
 ];
 
 function colour(name) {
