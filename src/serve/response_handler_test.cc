@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "serve/serve_testing.h"
 
 namespace paceline::serve {
@@ -119,7 +121,26 @@ TEST_F(ResponseHandlerTest, Refusals) {
   expect_error(ask(body(R"("model": "other")")), 404, "model", "model_not_found");
   expect_error(ask(body(R"("previous_response_id": "resp_1")")), 400, "previous_response_id",
                "unsupported_parameter");
+  const auto too_long = ask(body(R"("max_output_tokens": 300)"));
+  expect_error(too_long, 400, "max_output_tokens", "context_length_exceeded");
+  EXPECT_THAT(too_long->text(), HasSubstr("max_output_tokens 300 exceed"));
   EXPECT_TRUE(chain_->steps.empty());
+}
+
+TEST_F(ResponseHandlerTest, TheFormOfTheTextAndOfCallsGoToTheLastStage) {
+  const auto object = ask(body(R"("text": {"format": {"type": "json_object"}})"));
+  EXPECT_EQ(object->wait().status(), 200) << object->text();
+  EXPECT_EQ(chain_->steps.front().opened.at(0).sampling.grammar, GrammarSpec());
+  const auto call = ask(body(R"("tools": [{"type": "function", "name": "f"}],
+                                "tool_choice": {"type": "function", "name": "f"})"));
+  EXPECT_EQ(call->wait().status(), 200) << call->text();
+  const auto step = std::find_if(chain_->steps.rbegin(), chain_->steps.rend(),
+                                 [](const auto& sent) { return !sent.opened.empty(); });
+  ASSERT_NE(step, chain_->steps.rend());
+  EXPECT_THAT(step->opened[0].sampling.grammar->text, HasSubstr("<tool_call>"));
+  expect_error(ask(body(R"("text": {"format": {"type": "json_schema", "name": "n",
+                                               "schema": {"type": "thing"}}})")),
+               400, "text.format.schema", "invalid_value");
 }
 
 TEST_F(ResponseHandlerTest, EmbeddingsAreRefusedByName) {
