@@ -491,7 +491,7 @@ TEST_F(BatchGeneratorTest, AGrammarThatGetsNoFurtherFailsItsRequestAlone) {
   auto asked = request({5, 6, 7});
   asked.sampling.grammar = GrammarSpec{GrammarKind::kRegex, "Hi.*"};
   asked.choices = 1;
-  chain_.failure = "grammar: too complex";
+  chain_.sample_failure = "grammar: too complex";
   const auto failed = generate(asked);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code(), ErrorCode::kInvalidArgument);

@@ -36,7 +36,7 @@ class FakeChain final : public StepRunner {
   };
   std::uint64_t fail_at = 0;  ///< this step's result is an error
   std::vector<wire::TokenLogprob> top;
-  std::string failure;  ///< of all samples of sequences with a grammar
+  std::string sample_failure;  ///< of all samples of sequences with a grammar
 
   Result<StepId> submit(wire::Step step) override {
     const std::lock_guard lock(mutex_);
@@ -126,7 +126,7 @@ class FakeChain final : public StepRunner {
                            : -0.5F;
       sample.logits_digest = tokens.size();
       sample.top = top;
-      if (open_[entry.sequence].sampling.grammar) sample.failure = failure;
+      if (open_[entry.sequence].sampling.grammar) sample.failure = sample_failure;
       sampled_[{step, row}] = sample.token;
       const std::size_t first_draft = entry.new_tokens - entry.drafts.size();
       const std::size_t next = i + std::size_t{1};

@@ -318,7 +318,7 @@ TEST_F(ChatHandlerTest, AFormThatIsNoneIsRefusedBeforeAnyWork) {
 }
 
 TEST_F(ChatHandlerTest, AFormThatGetsNoFurtherIsTheRequestsFault) {
-  chain_->failure = "grammar: too complex";
+  chain_->sample_failure = "grammar: too complex";
   const auto exchange = ask_chat(hello(R"("response_format": {"type": "json_object"})"));
   EXPECT_EQ(exchange->wait().status(), 400) << exchange->text();
   EXPECT_EQ(exchange->json()["error"]["message"], "grammar: too complex");
