@@ -164,7 +164,7 @@ class ServeTest : public testing::Test {
     registry_ = std::make_unique<ModelRegistry>();
     registry_->set_ready("test", std::make_shared<ServedModel>(std::move(parts)));
     handlers_ = std::make_unique<Handlers>(*registry_, clock_,
-                                           HandlerOptions{ping_interval_, metrics_.get(), &log_});
+                                           HandlerOptions{ping_interval_, metrics_.get(), nullptr, &log_});
     say("Hello there.");
   }
   void stop() {
