@@ -1,13 +1,12 @@
 //! Runs foreign work that can be stopped wherever it allocates, and takes back what it held.
 //!
-//! As in `bounded.rs` the limits of memory and time are kept in the allocator, which can neither
-//! refuse nor unwind. Here the work has a stack of its own and a ledger of its blocks: where a limit
-//! is met, the allocator goes on with the stack of whoever started the work and never comes back;
-//! then the blocks and the stack are freed. So a refused run costs nothing that lasts.
+//! As in `bounded.rs` the limits are kept in the allocator, which can neither refuse nor unwind. Here
+//! the work has a stack of its own and a ledger of its blocks: where a limit is met, the allocator
+//! goes on with the stack of whoever started the work and never comes back; then both are freed.
 //!
-//! No destructor of stopped work runs. That is sound where the work leaves nothing of what it
-//! allocates where others find it (statics, thread locals, memory that was there before) and holds no
-//! lock of others. Work is a `Fn` that borrows its inputs, so that these outlive it.
+//! No destructor of stopped work runs. That is sound where it leaves nothing of what it allocates
+//! where others find it (statics, thread locals, memory that was there before) and holds no lock of
+//! others. Work is a `Fn` that borrows its inputs, so that these outlive it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, UnsafeCell};
@@ -30,6 +29,8 @@ const STACK_BYTES: usize = 32 << 20;
 const GUARD_BYTES: usize = 64 << 10;
 /// What an entry of the ledger takes, about.
 const ENTRY_BYTES: usize = 48;
+/// As good as always a run that is out of time allocates within it.
+const GRACE: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
@@ -110,10 +111,8 @@ pub fn charge(bytes: usize) {
     }
 }
 
+/// Of a block that was taken; freeing none, where there is no memory, does nothing.
 pub fn note(memory: *mut u8, layout: Layout) {
-    if memory.is_null() {
-        return;
-    }
     with_run(|run| {
         unsafe { &mut *run.ledger.get() }.insert(memory as usize, layout);
     });
@@ -131,9 +130,7 @@ pub fn forget(memory: *mut u8) {
 
 fn leave() -> ! {
     let run = RUN.replace(std::ptr::null());
-    unsafe {
-        setcontext((*run).host.get().cast());
-    }
+    unsafe { setcontext((*run).host.get().cast()) };
     std::process::abort(); // setcontext returns for no valid context
 }
 
@@ -254,10 +251,16 @@ impl Gate {
         }
         *state == State::Done
     }
+
+    fn has_ended_after(&self, time: Duration) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(state, time, |s| *s != State::Done);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 == State::Done
+    }
 }
 
-/// What `work` gives, on a thread of its own; a panic goes on here. After an error nothing is left
-/// of the work, or, where it was out of time, will be at its next allocation.
+/// What `work` gives, on a thread of its own; a panic goes on here. After an error nothing of the
+/// work is left, or, where that does not allocate, will be as soon as it does.
 pub fn run<T, F>(limits: Limits, work: F) -> Result<T, Limit>
 where
     T: Send + 'static,
@@ -279,10 +282,15 @@ where
     let Ok(thread) = thread::Builder::new().name(name).spawn(body) else {
         return Err(Limit::Threads);
     };
-    if !gate.wait(limits.time) {
+    let is_in_time = gate.wait(limits.time);
+    if !is_in_time && !gate.has_ended_after(GRACE) {
         return Err(Limit::Time(limits.time));
     }
-    match thread.join().unwrap_or_else(|panic| Some(Err(panic))) {
+    let result = thread.join();
+    if !is_in_time {
+        return Err(Limit::Time(limits.time));
+    }
+    match result.unwrap_or_else(|panic| Some(Err(panic))) {
         Some(Ok(value)) => Ok(value),
         Some(Err(panic)) => resume_unwind(panic),
         None => Err(Limit::Memory(limits.bytes)),
@@ -319,18 +327,10 @@ mod tests {
         for _ in 0..200 {
             assert_eq!(run(limits, growing.clone()), Err(Limit::Memory(64 << 20)));
         }
-        // They held 12 800 MiB; other tests beside this one hold some, too.
+        // They held 12 800 MiB; tests beside this one hold some, too.
         assert!(resident_mebibytes() < before + 4000);
         drop(growing);
         assert_eq!(Arc::strong_count(&given), 1);
-    }
-
-    #[test]
-    fn many_small_blocks_are_refused() {
-        let filling = || (0..1 << 30).map(|i: i32| i.to_string()).collect::<Vec<_>>().len();
-        for _ in 0..5 {
-            assert_eq!(run(LIMITS, filling), Err(Limit::Memory(8 << 20)));
-        }
     }
 
     #[test]
@@ -350,6 +350,8 @@ mod tests {
             bytes.len()
         };
         assert_eq!(run(LIMITS, filling), memory);
+        let many = || (0..1 << 30).map(|i: i32| i.to_string()).collect::<Vec<_>>().len();
+        assert_eq!(run(LIMITS, many), memory);
     }
 
     #[test]
@@ -365,9 +367,7 @@ mod tests {
             };
             assert_eq!(run::<(), _>(limits, endless), Err(Limit::Time(limits.time)));
         }
-        while Arc::strong_count(&counter) > 1 {
-            thread::sleep(Duration::from_millis(1));
-        }
+        assert_eq!((Arc::strong_count(&counter), strays()), (1, 0));
     }
 
     #[test]

@@ -208,9 +208,20 @@ impl Vocabulary {
             Ok(Ok(fresh)) => Ok(Grammar { fresh, size: self.size }),
             Ok(Err(error)) => Err(message_of(&error)),
             Err(limit) => {
+                self.keep_for_good();
                 self.remember(hash, limit);
                 Err(limit.to_string())
             }
+        }
+    }
+
+    /// Stopped work never gives back its counts on the vocabulary, which so lives on: once, however
+    /// many texts are stopped, and within reach of whoever looks for leaks.
+    fn keep_for_good(&self) {
+        static KEPT: Mutex<Vec<Arc<ParserFactory>>> = Mutex::new(Vec::new());
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kept.iter().any(|factory| Arc::ptr_eq(factory, &self.factory)) {
+            kept.push(Arc::clone(&self.factory));
         }
     }
 
