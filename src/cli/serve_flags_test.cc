@@ -83,7 +83,7 @@ TEST(ServeFlagsTest, TheCurlLineWorksAsItIs) {
   const std::string line = how_to_ask(tls, "https://0.0.0.0:8443", "a", true);
   EXPECT_THAT(line, HasSubstr("curl https://pc.lan:8443/v1/chat"));
   EXPECT_THAT(line, HasSubstr(" --cacert 'my cert.pem' "));
-  EXPECT_EQ(base_url(parsed("/m/a --allowed-host pc.lan"), url), url + "/v1") << "without TLS";
+  EXPECT_EQ(base_url(parsed("/m/a --allowed-host pc.lan"), url), url) << "without TLS";
 }
 
 }  // namespace

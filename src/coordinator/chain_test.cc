@@ -387,12 +387,15 @@ TEST_F(ChainTest, ABusyWorkerIsNotSilent) {
 
 TEST_F(ChainTest, SamplesOfAnyOtherThanTheLastStageEndTheChain) {
   StubbornWorker stubborn(workers_.transport());
-  stubborn.on_ping = [](net::Connection& connection) {
+  std::atomic<bool> is_last_known = false;
+  stubborn.on_ping = [&is_last_known](net::Connection& connection) {
+    if (!is_last_known) return;
     EXPECT_TRUE(connection.send({{{}, {}, {}, StepId(3)}, wire::StepResult(), {}}));
   };
   const auto pool = connect({stubborn.address()});
   ASSERT_TRUE(pool) << pool.error().message();
   (*pool)->expect_results_from("another:1");
+  is_last_known = true;
   expect_error(
       (*pool)->await_result(StepId(3), in_an_hour()), ErrorCode::kFailedPrecondition,
       {"worker " + stubborn.address() + ": has samples of step 3, but not the last stage"});
