@@ -22,7 +22,7 @@ kCases = int(os.environ.get("PACELINE_SCHEMATHESIS_CASES", "400"))
 kPhases = os.environ.get("PACELINE_SCHEMATHESIS_PHASES", "fuzzing,stateful")
 kSeed = os.environ.get("PACELINE_SCHEMATHESIS_SEED", "1")
 kKey = "pk-of-the-test"
-kOperations = 23
+kOperations = 24
 # What the description cannot say: which fields exclude each other, how many tokens a text has, which names
 # there are. So a right request may be answered 400 or 404, and only then.
 kConfiguration = """
