@@ -3,6 +3,7 @@
 import signal
 import time
 import unittest
+from pathlib import Path
 
 import serving
 import paceline_testing as testing
@@ -46,6 +47,11 @@ class ChainTest(unittest.TestCase):
         self.addCleanup(self.workers[0].signal, signal.SIGCONT)
         self.wait_until_ill(20)
         self.assertEqual(self.nodes(), [0, 1])
+
+    def test_no_core_would_hold_what_was_said(self):
+        for process in (self.service.server, *self.workers):
+            limits = Path(f"/proc/{process.process.pid}/limits").read_text()
+            self.assertRegex(limits, r"Max core file size +[01] ")
 
     def test_links_and_stages_are_counted(self):
         answer = self.service.post("/v1/completions", {"prompt": [5, 6, 7, 8, 9], "max_tokens": 4,
