@@ -10,8 +10,8 @@ kMostBytes = 4096
 @schemathesis.hook
 def map_body(context, body):
     name = body.get("model") if isinstance(body, dict) else None
-    # Unloaded it would answer nobody.
-    if context.operation.path == "/v1/models/unload":
+    # There the name is all that may be wrong.
+    if context.operation.path == "/v1/models/load":
         return body
     # One that is too long is wrong by intent.
     if not isinstance(name, str) or len(name) > kMostBytes or len(name) % 8 == 7:

@@ -22,7 +22,7 @@ kCases = int(os.environ.get("PACELINE_SCHEMATHESIS_CASES", "400"))
 kPhases = os.environ.get("PACELINE_SCHEMATHESIS_PHASES", "fuzzing,stateful")
 kSeed = os.environ.get("PACELINE_SCHEMATHESIS_SEED", "1")
 kKey = "pk-of-the-test"
-kOperations = 24
+kOperations = 23
 # What the description cannot say: which fields exclude each other, how many tokens a text has, which names
 # there are. So a right request may be answered 400 or 404, and only then.
 kConfiguration = """
@@ -31,6 +31,11 @@ expected-statuses = ["2xx", "400", "401", "403", "404", "413"]
 
 [checks.negative_data_rejection]
 expected-statuses = ["400", "401", "403", "404", "405", "413", "415"]
+
+# In a form all is text, and a list without items is nothing: of a wrong type is little there.
+[[operations]]
+include-name = "POST /v1/files"
+checks.negative_data_rejection.expected-statuses = ["200", "400", "401", "403", "404", "405", "413", "415"]
 """
 # Arrays of more items than these take minutes to make, and a body that is too large to send.
 kMostItems = 1000
@@ -81,7 +86,9 @@ class SchemathesisTest(unittest.TestCase):
 
     def test_no_5xx_and_nothing_that_is_not_described(self):
         described = testing.temporary_directory() / "described.json"
-        described.write_text(json.dumps(without_large_arrays(self.service.get("/openapi.json").json())))
+        schema = without_large_arrays(self.service.get("/openapi.json").json())
+        del schema["paths"]["/v1/models/unload"]  # nobody would be answered from then on
+        described.write_text(json.dumps(schema))
         outcome = self.run_cases(str(described), "--url", self.service.url, "--phases", kPhases,
                                  "--max-examples", str(math.ceil(kCases / kOperations)))
         self.assertEqual(outcome.returncode, 0, outcome.stdout)
