@@ -2,21 +2,15 @@
 
 #include <spdlog/spdlog.h>
 
-#include <cstdlib>
 #include <utility>
 
+#include "system/user_directories.h"
 #include "system/wall_clock.h"
 
 namespace paceline::cli {
 std::filesystem::path default_state_directory() {
-  const char* state = std::getenv("XDG_STATE_HOME");
-  // As the specification has it, one that is not absolute counts as not set.
-  if (state != nullptr && std::filesystem::path(state).is_absolute()) {
-    return std::filesystem::path(state) / "paceline";
-  }
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') return {};
-  return std::filesystem::path(home) / ".local/state/paceline";
+  const std::filesystem::path state = system::user_directory("XDG_STATE_HOME", ".local/state");
+  return state.empty() ? state : state / "paceline";
 }
 
 Result<std::unique_ptr<BatchService>> BatchService::open(const std::string& state_directory) {

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <system_error>
 
 #include "base/version.h"
 #include "compiler/source_identity.h"
 #include "shard/manifest.h"
 #include "shard/sha256.h"
+#include "system/user_directories.h"
 
 namespace paceline::cli {
 namespace {
@@ -20,17 +20,8 @@ constexpr std::size_t kKeyDigits = 16;
 }  // namespace
 
 Result<fs::path> default_package_cache() {
-  const auto variable = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
-  // As the specification has it, one that is not absolute counts as not set.
-  if (const fs::path cache = variable("XDG_CACHE_HOME"); cache.is_absolute()) {
-    return cache / "paceline/packages";
-  }
-  if (const fs::path home = variable("HOME"); home.is_absolute()) {
-    return home / ".cache/paceline/packages";
-  }
+  const fs::path cache = system::user_directory("XDG_CACHE_HOME", ".cache");
+  if (cache.is_absolute()) return cache / "paceline/packages";
   return fail(ErrorCode::kNotFound,
               "neither XDG_CACHE_HOME nor HOME is set; name one with --package-cache");
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdlib>
 #include <exception>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include <toml++/toml.h>
 
 #include "system/files.h"
+#include "system/user_directories.h"
 
 namespace paceline::cli {
 namespace {
@@ -117,14 +117,8 @@ Result<SettingsEntries> parse_settings(std::string_view text, const std::string&
 
 std::vector<fs::path> default_settings_files() {
   std::vector<fs::path> files;
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  const char* home = std::getenv("HOME");
-  // As the specification has it, one that is not absolute counts as not set.
-  if (config != nullptr && fs::path(config).is_absolute()) {
-    files.push_back(fs::path(config) / "paceline/config.toml");
-  } else if (home != nullptr && *home != '\0') {
-    files.push_back(fs::path(home) / ".config/paceline/config.toml");
-  }
+  const fs::path config = system::user_directory("XDG_CONFIG_HOME", ".config");
+  if (!config.empty()) files.push_back(config / "paceline/config.toml");
   files.emplace_back("/etc/paceline/config.toml");
   return files;
 }

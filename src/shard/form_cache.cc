@@ -10,13 +10,13 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <utility>
 #include <vector>
 
 #include "shard/data_file.h"
+#include "system/user_directories.h"
 
 namespace paceline::shard {
 namespace {
@@ -88,17 +88,8 @@ Status MappedForm::verify() const {
 }
 
 Result<fs::path> FormCache::default_directory() {
-  const auto variable = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before threads
-    return value == nullptr ? "" : value;
-  };
-  // By the XDG base directory specification a relative path counts as none.
-  if (const fs::path xdg = variable("XDG_CACHE_HOME"); xdg.is_absolute()) {
-    return xdg / "paceline" / "forms";
-  }
-  if (const fs::path home = variable("HOME"); home.is_absolute()) {
-    return home / ".cache" / "paceline" / "forms";
-  }
+  const fs::path cache = system::user_directory("XDG_CACHE_HOME", ".cache");
+  if (cache.is_absolute()) return cache / "paceline" / "forms";
   return fail(ErrorCode::kNotFound,
               "neither XDG_CACHE_HOME nor HOME is set; name a directory with "
               "--cache");
