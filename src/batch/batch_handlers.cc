@@ -5,31 +5,22 @@
 #include <charconv>
 #include <utility>
 
-#include "api/responses.h"
+#include "api/fields.h"
 #include "batch/multipart.h"
+#include "rest/respond.h"
 
 namespace paceline::batch {
 namespace {
 
 using api::ApiError;
 using api::Json;
+using rest::respond;
 
 constexpr std::int64_t kDay = 86400;
 constexpr std::int64_t kBatchFileSeconds = 30 * kDay;
 
-void answer(http::Exchange& exchange, const Json& body) {
-  http::Response response;
-  response.body = api::dump(body);
-  exchange.respond(std::move(response));
-}
-void answer(http::Exchange& exchange, const ApiError& error) {
-  http::Response response;
-  response.status = error.status;
-  response.body = api::dump(api::to_json(error));
-  response.headers = api::error_headers(error);
-  exchange.respond(std::move(response));
-}
-void answer(http::Exchange& exchange, const Error& error) {
+/// Of the store.
+void respond(http::Exchange& exchange, const Error& error) {
   ApiError shown = api::from_error(error);
   if (shown.status >= 500) spdlog::error("batches: {}", error.message());
   if (error.code() == ErrorCode::kResourceExhausted) {
@@ -37,7 +28,7 @@ void answer(http::Exchange& exchange, const Error& error) {
     shown.code = "storage_full";
     shown.type = "invalid_request_error";
   }
-  answer(exchange, shown);
+  respond(exchange, shown);
 }
 
 std::string id_of(const http::Exchange& exchange) {
@@ -181,18 +172,18 @@ std::vector<http::Route> BatchHandlers::routes() {
 void BatchHandlers::upload(http::Exchange& exchange) {
   const http::Request& request = exchange.request();
   const auto upload = read_upload(request, options_.now());
-  if (!upload) return answer(exchange, upload.error());
+  if (!upload) return respond(exchange, upload.error());
   const auto stored = store_.add_file(request.tenant, upload->facts, upload->content);
-  if (!stored) return answer(exchange, stored.error());
-  answer(exchange, file_json(*stored));
+  if (!stored) return respond(exchange, stored.error());
+  respond(exchange, file_json(*stored));
 }
 
 void BatchHandlers::list_files(http::Exchange& exchange) {
   const http::Request& request = exchange.request();
   const auto page = read_page(request, 10000, 10000);
-  if (!page) return answer(exchange, page.error());
+  if (!page) return respond(exchange, page.error());
   auto found = store_.files(request.tenant, *page);
-  if (!found) return answer(exchange, found.error());
+  if (!found) return respond(exchange, found.error());
   const bool has_more = cut_page(*found, *page);
   const auto purpose = request.query.find("purpose");
   std::vector<Json> items;
@@ -201,18 +192,18 @@ void BatchHandlers::list_files(http::Exchange& exchange) {
       items.push_back(file_json(file));
     }
   }
-  answer(exchange, list_json(std::move(items), has_more));
+  respond(exchange, list_json(std::move(items), has_more));
 }
 
 void BatchHandlers::show_file(http::Exchange& exchange) {
   const auto file = store_.file(exchange.request().tenant, id_of(exchange));
-  if (!file) return answer(exchange, file.error());
-  answer(exchange, file_json(*file));
+  if (!file) return respond(exchange, file.error());
+  respond(exchange, file_json(*file));
 }
 
 void BatchHandlers::give_content(http::Exchange& exchange) {
   auto content = store_.content(exchange.request().tenant, id_of(exchange));
-  if (!content) return answer(exchange, content.error());
+  if (!content) return respond(exchange, content.error());
   http::Response response;
   response.content_type = "application/jsonl";
   response.body = *std::move(content);
@@ -222,8 +213,8 @@ void BatchHandlers::give_content(http::Exchange& exchange) {
 void BatchHandlers::delete_file(http::Exchange& exchange) {
   const std::string id = id_of(exchange);
   const auto done = store_.delete_file(exchange.request().tenant, id);
-  if (!done) return answer(exchange, done.error());
-  answer(exchange, Json{{"id", id}, {"object", "file"}, {"deleted", true}});
+  if (!done) return respond(exchange, done.error());
+  respond(exchange, Json{{"id", id}, {"object", "file"}, {"deleted", true}});
 }
 
 api::Parsed<BatchRequest> BatchHandlers::read_batch(const http::Request& request) const {
@@ -258,43 +249,43 @@ api::Parsed<BatchRequest> BatchHandlers::read_batch(const http::Request& request
 
 void BatchHandlers::create_batch(http::Exchange& exchange) {
   const auto request = read_batch(exchange.request());
-  if (!request) return answer(exchange, request.error());
+  if (!request) return respond(exchange, request.error());
   const auto about_file = [&exchange](const Error& error) {
     ApiError shown = api::from_error(error);
     shown.param = "input_file_id";
-    answer(exchange, shown);
+    respond(exchange, shown);
   };
   const auto content = store_.content(request->tenant, request->input_file_id);
   if (!content) return about_file(content.error());
   const auto lines = read_lines(*content, request->endpoint);
   if (!lines) return about_file(lines.error());
   const auto batch = store_.create_batch(*request, *lines);
-  if (!batch) return answer(exchange, batch.error());
+  if (!batch) return respond(exchange, batch.error());
   wake_();
-  answer(exchange, *batch);
+  respond(exchange, *batch);
 }
 
 void BatchHandlers::list_batches(http::Exchange& exchange) {
   const http::Request& request = exchange.request();
   const auto page = read_page(request, 20, 100);
-  if (!page) return answer(exchange, page.error());
+  if (!page) return respond(exchange, page.error());
   auto found = store_.batches(request.tenant, *page);
-  if (!found) return answer(exchange, found.error());
+  if (!found) return respond(exchange, found.error());
   const bool has_more = cut_page(*found, *page);
-  answer(exchange, list_json(*std::move(found), has_more));
+  respond(exchange, list_json(*std::move(found), has_more));
 }
 
 void BatchHandlers::show_batch(http::Exchange& exchange) {
   const auto batch = store_.batch(exchange.request().tenant, id_of(exchange));
-  if (!batch) return answer(exchange, batch.error());
-  answer(exchange, *batch);
+  if (!batch) return respond(exchange, batch.error());
+  respond(exchange, *batch);
 }
 
 void BatchHandlers::cancel_batch(http::Exchange& exchange) {
   const auto batch = store_.cancel(exchange.request().tenant, id_of(exchange), options_.now());
-  if (!batch) return answer(exchange, batch.error());
+  if (!batch) return respond(exchange, batch.error());
   wake_();
-  answer(exchange, *batch);
+  respond(exchange, *batch);
 }
 
 }  // namespace paceline::batch

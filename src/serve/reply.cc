@@ -25,20 +25,6 @@ obs::RequestRecord logged(const Reply::Parts& parts) {
 
 }  // namespace
 
-void respond(http::Exchange& exchange, const api::ApiError& error) {
-  http::Response response;
-  response.status = error.status;
-  response.body = api::dump(api::to_json(error));
-  response.headers = api::error_headers(error);
-  exchange.respond(std::move(response));
-}
-
-void respond(http::Exchange& exchange, const api::Json& body) {
-  http::Response response;
-  response.body = api::dump(body);
-  exchange.respond(std::move(response));
-}
-
 /// Of one prompt: numbers its answers among all.
 class Reply::PromptListener final : public coordinator::AnswerListener {
  public:

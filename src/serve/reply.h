@@ -13,6 +13,7 @@
 #include "api/responses.h"
 #include "base/clock.h"
 #include "http/exchange.h"
+#include "rest/respond.h"
 #include "serve/choice_tokens.h"
 #include "serve/request_meter.h"
 #include "serve/request_trace.h"
@@ -98,8 +99,6 @@ class Reply : public std::enable_shared_from_this<Reply> {
   bool has_begun_ = false;  ///< the stream
 };
 
-/// Sends an error where nothing was sent before.
-void respond(http::Exchange& exchange, const api::ApiError& error);
-void respond(http::Exchange& exchange, const api::Json& body);
+using rest::respond;
 
 }  // namespace paceline::serve
