@@ -76,10 +76,12 @@ struct ModelFamilies {
         ends(counter(r, "request_success_total", "Requests by the reason of their end.")),
         stage_compute(histogram(r, "stage_compute_seconds", "A step's time in a stage.")),
         stage_queue(histogram(r, "stage_queue_seconds", "A step's waiting in a stage.")),
-        stage_use(gauge(r, "stage_use_ratio", "Share of the time that a stage computes.")),
+        stage_busy(counter(r, "stage_busy_seconds_total", "Time that a stage has computed.")),
+        stage_time(counter(r, "stage_seconds_total", "Time that a stage has been there.")),
         hop_bytes(
             counter(r, "hop_bytes_total", "Bytes of activations from a stage to the next one.")),
-        bubble(gauge(r, "pipeline_bubble_ratio", "Share of stage time without work.")) {}
+        bubble(gauge(r, "pipeline_bubble_ratio",
+                     "Share of the last seconds of stages without work.")) {}
 
   Family<Gauge>& running;
   Family<Gauge>& waiting;
@@ -97,7 +99,8 @@ struct ModelFamilies {
   Family<Counter>& ends;
   Family<Histogram>& stage_compute;
   Family<Histogram>& stage_queue;
-  Family<Gauge>& stage_use;
+  Family<Counter>& stage_busy;
+  Family<Counter>& stage_time;
   Family<Counter>& hop_bytes;
   Family<Gauge>& bubble;
 };
@@ -168,8 +171,9 @@ class BoundModelMetrics final : public ModelMetrics {
   void observe_stage_queue(std::uint32_t stage, Duration wait) override {
     families_.stage_queue.Add(stage_labels(stage), compute_buckets()).Observe(to_seconds(wait));
   }
-  void set_stage_use(std::uint32_t stage, double share) override {
-    families_.stage_use.Add(stage_labels(stage)).Set(share);
+  void add_stage_time(std::uint32_t stage, double busy_s, double whole_s) override {
+    families_.stage_busy.Add(stage_labels(stage)).Increment(busy_s);
+    families_.stage_time.Add(stage_labels(stage)).Increment(whole_s);
   }
   void add_hop_bytes(std::string_view from, std::string_view to, std::uint64_t bytes) override {
     families_.hop_bytes
@@ -252,6 +256,7 @@ struct Metrics::Impl {
 
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<ModelMetrics>> models;
+  std::map<std::string, Gauge*> nodes;
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
@@ -282,8 +287,18 @@ void Metrics::set_http_open(std::size_t connections, std::size_t requests, std::
   impl_->http_streams.Set(static_cast<double>(streams));
 }
 
-void Metrics::set_node_up(const std::string& node, bool is_up) {
-  impl_->node_up.Add({{"node", node}}).Set(is_up ? 1 : 0);
+void Metrics::set_nodes(const std::map<std::string, bool>& nodes) {
+  const std::lock_guard lock(impl_->mutex);
+  std::erase_if(impl_->nodes, [&](const auto& known) {
+    if (nodes.contains(known.first)) return false;
+    impl_->node_up.Remove(known.second);
+    return true;
+  });
+  for (const auto& [node, is_up] : nodes) {
+    Gauge*& shown = impl_->nodes[node];
+    if (shown == nullptr) shown = &impl_->node_up.Add({{"node", node}});
+    shown->Set(is_up ? 1 : 0);
+  }
 }
 
 void Metrics::count_spans(std::size_t exported, std::size_t dropped) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -47,9 +48,10 @@ class ModelMetrics {
   virtual void observe_stage(std::uint32_t stage, StepPhase phase, Duration compute) = 0;
   /// How long a step waited in a stage for those before it.
   virtual void observe_stage_queue(std::uint32_t stage, Duration wait) = 0;
-  virtual void set_stage_use(std::uint32_t stage, double share) = 0;  ///< of the time, 0 to 1
+  /// Seconds since the last time: that it computed, and all of them.
+  virtual void add_stage_time(std::uint32_t stage, double busy_s, double whole_s) = 0;
   virtual void add_hop_bytes(std::string_view from, std::string_view to, std::uint64_t bytes) = 0;
-  /// Of the stages' time, the share in which they had nothing to compute while requests ran.
+  /// Of the stages' time lately, the share in which they had nothing to compute while requests ran.
   virtual void set_bubble_ratio(double share) = 0;
 };
 
@@ -68,7 +70,8 @@ class Metrics {
   /// `route` is a pattern, empty where none fits; a method that HTTP does not define is "other".
   void count_http(std::string_view method, std::string_view route, int status, Duration duration);
   void set_http_open(std::size_t connections, std::size_t requests, std::size_t streams);
-  void set_node_up(const std::string& node, bool is_up);
+  /// All there are, and whether they answer; others are forgotten.
+  void set_nodes(const std::map<std::string, bool>& nodes);
   /// Of traces: taken by the receiver, and lost.
   void count_spans(std::size_t exported, std::size_t dropped);
 

@@ -111,13 +111,13 @@ TEST(Metrics, CountWhatIsToldThem) {
   model.add_prompt_tokens(110);
   model.add_generation_tokens(7);
   model.set_bubble_ratio(0.5);
-  model.set_stage_use(1, 0.75);
+  model.add_stage_time(1, 0.5, 1);
+  model.add_stage_time(1, 0.25, 1);
   model.observe_stage_queue(1, milliseconds(2));
   model.add_hop_bytes("0", "1", 4096);
   model.add_hop_bytes("0", "1", 4096);
-  metrics.set_node_up("a:7400", true);
-  metrics.set_node_up("b:7400", true);
-  metrics.set_node_up("b:7400", false);
+  metrics.set_nodes({{"a:7400", true}, {"b:7400", true}});
+  metrics.set_nodes({{"a:7400", true}, {"b:7400", false}});
   const Exposition text(metrics.text());
   EXPECT_EQ(text.at("num_requests_running{model=\"org/m\"}"), 3);
   EXPECT_EQ(text.at("num_requests_waiting{model=\"org/m\"}"), 4);
@@ -127,11 +127,24 @@ TEST(Metrics, CountWhatIsToldThem) {
   EXPECT_EQ(text.at("prompt_tokens_total{model=\"org/m\"}"), 110);
   EXPECT_EQ(text.at("generation_tokens_total{model=\"org/m\"}"), 7);
   EXPECT_EQ(text.at("pipeline_bubble_ratio{model=\"org/m\"}"), 0.5);
-  EXPECT_EQ(text.at("stage_use_ratio{model=\"org/m\",stage=\"1\"}"), 0.75);
+  EXPECT_EQ(text.at("stage_busy_seconds_total{model=\"org/m\",stage=\"1\"}"), 0.75);
+  EXPECT_EQ(text.at("stage_seconds_total{model=\"org/m\",stage=\"1\"}"), 2);
   EXPECT_EQ(text.at("stage_queue_seconds_count{model=\"org/m\",stage=\"1\"}"), 1);
   EXPECT_EQ(text.at("hop_bytes_total{from=\"0\",model=\"org/m\",to=\"1\"}"), 8192);
   EXPECT_EQ(text.at("node_up{node=\"a:7400\"}"), 1);
   EXPECT_EQ(text.at("node_up{node=\"b:7400\"}"), 0);
+}
+
+TEST(Metrics, NodesThatAreGoneAreForgotten) {
+  Metrics metrics;
+  metrics.set_nodes({{"a", true}, {"b", false}});
+  metrics.set_nodes({{"b", true}, {"c", true}});
+  const Exposition text(metrics.text());
+  EXPECT_EQ(text.count_of("node_up{"), 2U);
+  EXPECT_EQ(text.at("node_up{node=\"b\"}"), 1);
+  EXPECT_EQ(text.at("node_up{node=\"c\"}"), 1);
+  metrics.set_nodes({});
+  EXPECT_EQ(Exposition(metrics.text()).count_of("node_up{"), 0U);
 }
 
 TEST(Metrics, HistogramsHaveTheBoundsOfDashboards) {
@@ -192,9 +205,9 @@ TEST(Metrics, TheDashboardShowsWhatThereIs) {
   ModelMetrics& model = metrics.model("m");
   model.observe_stage(0, StepPhase::kDecode, milliseconds(1));
   model.observe_stage_queue(0, milliseconds(1));
-  model.set_stage_use(0, 1);
+  model.add_stage_time(0, 1, 1);
   model.add_hop_bytes("0", "1", 1);
-  metrics.set_node_up("a", true);
+  metrics.set_nodes({{"a", true}});
   metrics.count_http("GET", "/v1/models", 200, milliseconds(1));
   metrics.set_http_open(1, 1, 1);
   const Exposition text(metrics.text());

@@ -122,10 +122,12 @@ void Handlers::describe(http::Exchange& exchange) {
 }
 
 void Handlers::show_metrics(http::Exchange& exchange) {
+  std::map<std::string, bool> nodes;
   for (const auto& model : registry_.models()) {
     model->look();
-    for (const auto& [node, is_up] : model->nodes()) options_.metrics->set_node_up(node, is_up);
+    nodes.merge(model->nodes());
   }
+  options_.metrics->set_nodes(nodes);
   http::Response response;
   response.content_type = obs::kMetricsContentType;
   response.body = options_.metrics->text();

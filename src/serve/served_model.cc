@@ -15,8 +15,11 @@ bool is_about_the_request(ErrorCode code) {
 
 }  // namespace
 
-ServedModel::ServedModel(Parts parts) : parts_(std::move(parts)) {
-  if (parts_.generator != nullptr) last_look_ = load();
+ServedModel::ServedModel(Parts parts)
+    : parts_(std::move(parts)),
+      counted_(parts_.generator == nullptr ? ModelLoad() : load()),
+      window_(counted_) {
+  count_stages(counted_);  // there from the first moment
 }
 
 ServedModel::~ServedModel() {
@@ -53,16 +56,6 @@ double kv_use(const ModelLoad& load, const ModelFacts& facts) {
   return 1 - static_cast<double>(load.scheduler.available_blocks) / facts.kv_blocks;
 }
 
-std::vector<double> stage_use(const ModelLoad& before, const ModelLoad& now) {
-  std::vector<double> use(now.stage_busy_s.size(), 0.0);
-  const double elapsed = to_seconds(now.at - before.at);
-  for (std::size_t stage = 0; stage < use.size() && elapsed > 0; ++stage) {
-    const double earlier = stage < before.stage_busy_s.size() ? before.stage_busy_s[stage] : 0.0;
-    use[stage] = std::clamp((now.stage_busy_s[stage] - earlier) / elapsed, 0.0, 1.0);
-  }
-  return use;
-}
-
 Status ServedModel::check_grammar(const GrammarSpec& spec) {
   PACELINE_RETURN_IF_ERROR(parts_.generator->check_grammars());
   if (parts_.tokenizer == nullptr) {
@@ -93,23 +86,22 @@ void ServedModel::end_all(Error reason) {
 
 void ServedModel::look() {
   if (parts_.metrics == nullptr) return;
+  const std::lock_guard lock(look_mutex_);
   const ModelLoad now = load();
-  std::vector<double> shares;
-  {
-    const std::lock_guard lock(mutex_);
-    shares = stage_use(std::exchange(last_look_, now), now);
-  }
   parts_.metrics->set_requests(now.scheduler.running, now.scheduler.waiting);
   if (parts_.facts.kv_blocks > 0) parts_.metrics->set_kv_cache_use(kv_use(now, parts_.facts));
-  double use = 0;
-  for (std::size_t stage = 0; stage < shares.size(); ++stage) {
-    use += shares[stage];
-    parts_.metrics->set_stage_use(static_cast<std::uint32_t>(stage), shares[stage]);
+  parts_.metrics->set_bubble_ratio(bubble_ratio(window_.base_of(now), now));
+  count_stages(now);
+}
+
+void ServedModel::count_stages(const ModelLoad& now) {
+  if (parts_.metrics == nullptr) return;
+  const double elapsed = to_seconds(now.at - counted_.at);
+  for (std::size_t stage = 0; stage < now.stage_busy_s.size(); ++stage) {
+    const double busy = now.stage_busy_s[stage] - counted_.stage_busy_s[stage];
+    parts_.metrics->add_stage_time(static_cast<std::uint32_t>(stage), busy, elapsed);
   }
-  // Of a chain that has nothing to do no stage waits for another.
-  const bool is_idle = use == 0 || shares.empty();
-  parts_.metrics->set_bubble_ratio(
-      is_idle ? 0 : std::clamp(1 - use / static_cast<double>(shares.size()), 0.0, 1.0));
+  counted_ = now;
 }
 
 void ServedModel::note_failure(const Error& error) {

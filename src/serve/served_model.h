@@ -17,6 +17,7 @@
 #include "coordinator/batch_generator.h"
 #include "obs/activity.h"
 #include "obs/metrics.h"
+#include "serve/model_load.h"
 #include "serve/stage_view.h"
 #include "text/chat_template.h"
 #include "text/grammar.h"
@@ -41,18 +42,8 @@ struct ChatFormat {
   std::string eos_token;
 };
 
-/// What a chain does at a time. What it has done since the model was there grows: whoever looks
-/// twice has what was between.
-struct ModelLoad {
-  sched::SchedulerStats scheduler;
-  std::vector<double> stage_busy_s;  ///< of each stage, that it computed
-  TimePoint at{};
-};
-
 /// Of all KV blocks, the share that is not free, 0 to 1.
 double kv_use(const ModelLoad& load, const ModelFacts& facts);
-/// Of each stage, the share of the time between two looks that it computed.
-std::vector<double> stage_use(const ModelLoad& before, const ModelLoad& now);
 
 /// Thread-safe.
 class ServedModel {
@@ -96,8 +87,8 @@ class ServedModel {
   obs::Activity& activity() { return activity_; }
   ModelLoad load();
   std::vector<StageView> stages() const;
-  /// Gives the metrics what is measured by looking: requests, KV, the stages' use since the last
-  /// look.
+  /// Gives the metrics what is measured by looking: requests, KV, the stages' time. Anybody may, as
+  /// often as he likes.
   void look();
 
   /// By address, whether they answer.
@@ -109,12 +100,17 @@ class ServedModel {
   std::optional<Error> failure();
 
  private:
+  /// Adds what was since the last time.
+  void count_stages(const ModelLoad& now);
+
   Parts parts_;
   obs::Activity activity_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
   std::vector<double> stage_busy_s_;
-  ModelLoad last_look_;
+  std::mutex look_mutex_;  ///< of what follows; locked before mutex_
+  ModelLoad counted_;      ///< what the metrics have been told
+  LoadWindow window_;
   std::mutex grammar_mutex_;
   std::optional<text::GrammarVocabulary> vocabulary_;  ///< made for the first grammar
   std::deque<GrammarSpec> good_;                       ///< the latest that compiled

@@ -67,7 +67,9 @@ class ChainTest(unittest.TestCase):
             self.assertGreater(metrics[f'stage_compute_seconds_sum{{{labels.format("decode")}}}'], 0)
             self.assertEqual(metrics[f'stage_compute_seconds_count{{{labels.format("prefill")}}}'], 1)
             self.assertGreaterEqual(metrics[f'stage_queue_seconds_count{{{model},stage="{stage}"}}'], 4)
-            self.assertIn(f'stage_use_ratio{{{model},stage="{stage}"}}', metrics)
+            busy = metrics[f'stage_busy_seconds_total{{{model},stage="{stage}"}}']
+            whole = metrics[f'stage_seconds_total{{{model},stage="{stage}"}}']
+            self.assertTrue(0 < busy < whole, (busy, whole))
 
 
 if __name__ == "__main__":
