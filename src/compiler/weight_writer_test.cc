@@ -1,7 +1,6 @@
 #include "compiler/weight_writer.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +9,8 @@
 #include <fstream>
 
 #include "compiler/decoded_weights.h"
-#include "compiler/memory_source_testing.h"
 #include "compiler/small_llama.h"
+#include "compiler/weight_writer_testing.h"
 #include "model/tensor_testing.h"
 #include "system/memory.h"
 
@@ -20,27 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::TensorType;
-
-class WeightWriterTest : public testing::Test {
- protected:
-  void SetUp() override {
-    directory_ = fs::temp_directory_path() / fmt::format("paceline-weights-{}", ::getpid());
-    fs::remove_all(directory_);
-    fs::create_directories(directory_);
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
-  fs::path bin_path() const { return directory_ / "w.bin"; }
-  Result<StoredWeights> write(const model::GgufFile& file, Progress& progress) {
-    PACELINE_ASSIGN_OR_RETURN(const auto config, file.decoder_config());
-    PACELINE_ASSIGN_OR_RETURN(const auto plan, plan_tensors(file, config));
-    PACELINE_ASSIGN_OR_RETURN(BinFile bin, BinFile::create(bin_path()));
-    return write_weights(file, plan, bin, progress);
-  }
-
-  fs::path directory_;
-  NoProgress quiet_;
-};
 
 TEST_F(WeightWriterTest, RegionsAreAlignedApartAndInTheOrderOfTheLayers) {
   const auto file = open_small_llama({.type = TensorType::kQ4_1, .table_type = TensorType::kQ8_0});
@@ -162,44 +140,6 @@ TEST_F(WeightWriterTest, ALargeTensorStreamsThroughLittleMemory) {
   EXPECT_LT(progress.anonymous_bytes, before + kLimit);
 }
 
-std::string content(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// Matrices of several blocks in every form, with an odd number of groups in a row.
-class ManyBlocksTest : public WeightWriterTest {
- protected:
-  void SetUp() override {
-    WeightWriterTest::SetUp();
-    source_.add_random("table", TensorType::kBF16, {6001, 576}, 1);
-    source_.add_random("norm", TensorType::kF32, {576}, 2);
-    source_.add_random("query", TensorType::kF16, {2048, 576}, 3);
-    source_.add_random("stack", TensorType::kBF16, {3, 1001, 576}, 4);
-    source_.add_random("kept", TensorType::kQ4_1, {9001, 576}, 5);
-    plan_.tensors = {source_.whole("model.embed_tokens.weight", "table"),
-                     source_.whole("model.layers.0.input_layernorm.weight", "norm"),
-                     source_.whole("model.layers.0.self_attn.q_proj.weight", "query", {64, 64}),
-                     source_.whole("model.layers.0.mlp.experts.up_proj.weight", "stack"),
-                     source_.whole("lm_head.weight", "kept")};
-    options_.weights.weights = WeightKind::kInt4Asymmetric;
-    options_.weights.head = WeightKind::kKeep;
-  }
-  Result<StoredWeights> write(const WriteOptions& options, Progress& progress) {
-    PACELINE_ASSIGN_OR_RETURN(BinFile bin, BinFile::open(bin_path()));
-    return write_weights(source_, plan_, bin, progress, options);
-  }
-  WriteOptions resumable() const {
-    WriteOptions options = options_;
-    options.journal = directory_ / "journal";
-    return options;
-  }
-
-  MemorySource source_;
-  TensorPlan plan_;
-  WriteOptions options_;
-};
-
 TEST_F(ManyBlocksTest, JobsDoNotChangeTheBytes) {
   const auto alone = write(options_, quiet_);
   ASSERT_TRUE(alone) << alone.error().message();
@@ -249,76 +189,6 @@ TEST_F(ManyBlocksTest, KeptTensorsAreMeasuredWhereAskedFor) {
   const ErrorSums& errors = weights->at("lm_head.weight").errors;
   EXPECT_GT(errors.relative(), 0.0);
   EXPECT_LT(errors.relative(), 1e-3);
-}
-
-/// Lets some blocks through, then asks for an end.
-class StopsAfter final : public Progress {
- public:
-  explicit StopsAfter(int blocks) : left_(blocks) {}
-  bool update(std::string_view, std::uint64_t done, std::uint64_t) override {
-    if (first == 0) first = done;
-    return --left_ > 0;
-  }
-  std::uint64_t first = 0;
-
- private:
-  int left_;
-};
-
-TEST_F(ManyBlocksTest, AnInterruptedRunGoesOnWhereItWas) {
-  ASSERT_TRUE(write(options_, quiet_));
-  const std::string expected = content(bin_path());
-  const std::uint64_t all = source_.read_bytes;
-  for (const std::uint32_t jobs : {1U, 2U}) {
-    fs::remove(bin_path());
-    fs::remove(directory_ / "journal");
-    WriteOptions options = resumable();
-    options.jobs = jobs;
-    source_.read_bytes = 0;
-    StopsAfter impatient(5);
-    const auto cancelled = write(options, impatient);
-    ASSERT_FALSE(cancelled);
-    EXPECT_EQ(cancelled.error().code(), ErrorCode::kCancelled);
-    const auto resumed = write(options, quiet_);
-    ASSERT_TRUE(resumed) << resumed.error().message();
-    EXPECT_TRUE(content(bin_path()) == expected);
-    EXPECT_LT(source_.read_bytes, all + all / 2) << "finished blocks are not converted again";
-    source_.read_bytes = 0;
-    const auto again = write(options, quiet_);
-    ASSERT_TRUE(again);
-    EXPECT_EQ(source_.read_bytes, 0U);
-    EXPECT_EQ(again->at("model.embed_tokens.weight").errors.error_squares,
-              resumed->at("model.embed_tokens.weight").errors.error_squares);
-  }
-}
-
-TEST_F(ManyBlocksTest, BlocksThatTheDiskLostAreWrittenAgain) {
-  ASSERT_TRUE(write(resumable(), quiet_));
-  const std::string expected = content(bin_path());
-  fs::resize_file(bin_path(), expected.size() / 2);
-  std::fstream file(bin_path(), std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(1000);
-  file.put('\x55');
-  file.close();
-  ASSERT_TRUE(write(resumable(), quiet_));
-  EXPECT_TRUE(content(bin_path()) == expected);
-}
-
-TEST_F(ManyBlocksTest, OtherOptionsOrAnotherSourceBeginAnew) {
-  ASSERT_TRUE(write(resumable(), quiet_));
-  for (const int change : {0, 1, 2}) {
-    WriteOptions options = resumable();
-    if (change == 0) options.weights.group = 32;
-    if (change == 1) options.weights.search = false;
-    if (change == 2) options.source_identity = "written a second later";
-    source_.read_bytes = 0;
-    ASSERT_TRUE(write(options, quiet_));
-    EXPECT_GT(source_.read_bytes, 0U);
-    const std::string resumed = content(bin_path());
-    options.journal.clear();
-    ASSERT_TRUE(write(options, quiet_));
-    EXPECT_TRUE(content(bin_path()) == resumed) << "nothing of earlier work is left";
-  }
 }
 
 TEST_F(ManyBlocksTest, LittleMemoryIsFewerThreadsAndTheSameBytes) {
