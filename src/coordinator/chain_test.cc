@@ -1,16 +1,15 @@
-// The pool and the chain against real workers with fake engines, and against peers that misbehave.
+// The pool and the chain against real workers with fake engines.
 #include "coordinator/chain.h"
 
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 
 #include "coordinator/answer_waiter.h"
+#include "coordinator/chain_testing.h"
 #include "text/test_vocabulary.h"
 #include "wire/int8_rows.h"
-#include "worker/worker_testing.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -19,69 +18,6 @@ using testing::HasSubstr;
 using worker::fake_answer;
 using worker::kFakeBlockTokens;
 using worker::kFakeLayers;
-using worker::ShiftedClock;
-
-/// A peer that says welcome and, from then on, what the test tells it to.
-class StubbornWorker {
- public:
-  explicit StubbornWorker(net::Transport& transport) : server_(transport) {
-    server_.handler->on_frame_hook = [this](const wire::Frame& frame) {
-      if (std::holds_alternative<wire::Hello>(frame.message)) {
-        connection_ = server_.accepted();
-        wire::Welcome welcome;
-        welcome.version = version;
-        EXPECT_TRUE(connection_->send({{}, welcome, {}}));
-      } else if (std::holds_alternative<wire::AssignStage>(frame.message) && ready) {
-        EXPECT_TRUE(connection_->send({frame.address, *ready, {}}));
-      } else if (std::holds_alternative<wire::Ping>(frame.message) && on_ping) {
-        on_ping(*connection_);
-      }
-    };
-  }
-  std::string address() const { return server_.endpoint().to_string(); }
-
-  std::function<void(net::Connection&)> on_ping;  ///< on the network thread
-  std::uint16_t version = 1;
-  std::optional<wire::StageReady> ready;  ///< the answer to an assignment
-
- private:
-  net::TestServer server_;
-  std::shared_ptr<net::Connection> connection_;
-};
-
-class ChainTest : public testing::Test {
- protected:
-  Result<std::unique_ptr<WorkerPool>> connect(const std::vector<std::string>& addresses) {
-    return WorkerPool::connect(workers_.transport(), clock_, addresses, "anna", net::soon());
-  }
-  Deadline in_an_hour() const { return Deadline::after(std::chrono::hours(1), clock_.now()); }
-  static ChainPlan plan(std::vector<wire::RouteEntry> route) {
-    ChainPlan plan;
-    plan.package_digest = "digest";
-    plan.context_tokens = 64;
-    plan.kv_blocks = 16;
-    plan.logical_block_tokens = kFakeBlockTokens;
-    plan.route = std::move(route);
-    return plan;
-  }
-  Result<std::unique_ptr<Chain>> start(const ChainPlan& plan) {
-    std::vector<std::string> addresses;
-    for (const auto& entry : plan.route) addresses.push_back(entry.address);
-    auto pool = connect(addresses);
-    if (!pool) return fail(std::move(pool).error());
-    return Chain::start(*std::move(pool), plan, clock_);
-  }
-  template <typename T>
-  static void expect_error(const Result<T>& result, ErrorCode code,
-                           const std::vector<std::string>& parts) {
-    ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code(), code) << result.error().message();
-    for (const auto& part : parts) EXPECT_THAT(result.error().message(), HasSubstr(part));
-  }
-
-  ShiftedClock clock_;
-  worker::FakeWorkers workers_;
-};
 
 TEST_F(ChainTest, TextComesOutOfAChainAsOutOfTheWholeModel) {
   const std::string a = workers_.start();
@@ -250,97 +186,6 @@ TEST_F(ChainTest, TheEndOfAChainFreesItsWorkers) {
   EXPECT_EQ(workers_.engines_alive, 1);
 }
 
-TEST_F(ChainTest, AStageThatCannotLoadEndsTheStart) {
-  const std::string a = workers_.start();
-  auto missing = plan({{a, {0, kFakeLayers}}});
-  missing.package_digest = "missing";
-  expect_error(start(missing), ErrorCode::kNotFound, {"worker " + a, "no such package"});
-}
-
-TEST_F(ChainTest, AFailedStepNamesWorkerAndStage) {
-  const std::string a = workers_.start();
-  const std::string b = workers_.start();
-  auto chain = start(plan({{a, {0, 2}}, {b, {2, kFakeLayers}}}));
-  ASSERT_TRUE(chain) << chain.error().message();
-  wire::Step step;
-  step.sequences.emplace_back();
-  step.sequences[0].sequence = SequenceId(77);
-  const auto id = (*chain)->submit(step);
-  ASSERT_TRUE(id);
-  expect_error((*chain)->await(*id, in_an_hour()), ErrorCode::kFailedPrecondition,
-               {"worker " + a, "stage 0", "sequence 77 was not opened"});
-}
-
-TEST_F(ChainTest, EveryAddressIsDialledOnceAndNobodyIsNamed) {
-  const std::string a = workers_.start();
-  const auto pool = connect({a, a});
-  ASSERT_TRUE(pool) << pool.error().message();
-  EXPECT_EQ((*pool)->welcomes().size(), 1U);
-  EXPECT_EQ((*pool)->welcomes().at(a).name, "w0");
-  expect_error(connect({"127.0.0.1:1"}), ErrorCode::kUnavailable,
-               {"no connection to a worker: 127.0.0.1:1"});
-  expect_error(connect({"nowhere"}), ErrorCode::kInvalidArgument, {"nowhere"});
-}
-
-TEST_F(ChainTest, AWorkerThatVanishesIsNamed) {
-  StubbornWorker stubborn(workers_.transport());
-  stubborn.on_ping = [](net::Connection& connection) {
-    connection.close(Error(ErrorCode::kInternal, "killed"));
-  };
-  const auto pool = connect({workers_.start(), stubborn.address()});
-  ASSERT_TRUE(pool) << pool.error().message();
-  expect_error((*pool)->await_result(StepId(1), in_an_hour()), ErrorCode::kUnavailable,
-               {"worker " + stubborn.address() + " is gone"});
-  expect_error((*pool)->await_result(StepId(2), in_an_hour()), ErrorCode::kUnavailable,
-               {"is gone"});
-}
-
-TEST_F(ChainTest, AWorkerThatIsSilentIsNamed) {
-  StubbornWorker stubborn(workers_.transport());
-  stubborn.on_ping = [this](net::Connection&) { clock_.shift = std::chrono::seconds(10); };
-  const auto pool = connect({stubborn.address()});
-  ASSERT_TRUE(pool) << pool.error().message();
-  expect_error((*pool)->await_result(StepId(1), in_an_hour()), ErrorCode::kUnavailable,
-               {"worker " + stubborn.address() + " has not answered for 1"});
-}
-
-TEST_F(ChainTest, TheEndOfAWorkerIsNoticedWhereNobodyWaits) {
-  std::atomic<bool> is_to_end = false;
-  StubbornWorker stubborn(workers_.transport());
-  stubborn.on_ping = [&](net::Connection& connection) {
-    if (is_to_end) connection.close(Error(ErrorCode::kInternal, "killed"));
-  };
-  const std::string a = workers_.start();
-  const std::string b = stubborn.address();
-  const auto pool = connect({a, b});
-  ASSERT_TRUE(pool) << pool.error().message();
-  EXPECT_FALSE((*pool)->failure());
-  EXPECT_EQ((*pool)->nodes(), (std::map<std::string, bool>{{a, true}, {b, true}}));
-  is_to_end = true;
-  for (int i = 0; i < 600 && !(*pool)->failure(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  ASSERT_TRUE((*pool)->failure());
-  EXPECT_THAT((*pool)->failure()->message(), HasSubstr("worker " + b + " is gone"));
-  EXPECT_EQ((*pool)->nodes(), (std::map<std::string, bool>{{a, true}, {b, false}}));
-}
-
-TEST_F(ChainTest, SilenceIsNoticedWhereNobodyWaits) {
-  StubbornWorker stubborn(workers_.transport());
-  const std::string a = workers_.start();
-  const auto pool = connect({a, stubborn.address()});
-  ASSERT_TRUE(pool) << pool.error().message();
-  EXPECT_TRUE((*pool)->nodes().at(stubborn.address()));
-  for (int i = 0; i < 1000 && !(*pool)->failure(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  ASSERT_TRUE((*pool)->failure());
-  EXPECT_THAT((*pool)->failure()->message(),
-              HasSubstr("worker " + stubborn.address() + " has not answered"));
-  EXPECT_TRUE((*pool)->nodes().at(a));
-  EXPECT_FALSE((*pool)->nodes().at(stubborn.address()));
-}
-
 TEST_F(ChainTest, BytesOfAHopAreThoseOfItsRows) {
   const std::string a = workers_.start();
   const std::string b = workers_.start();
@@ -359,81 +204,6 @@ TEST_F(ChainTest, BytesOfAHopAreThoseOfItsRows) {
   const auto coded = start(native);
   ASSERT_TRUE(coded) << coded.error().message();
   EXPECT_EQ((*coded)->hop_row_bytes()[0], wire::int8_row_bytes(values));
-}
-
-TEST_F(ChainTest, ABusyWorkerIsNotSilent) {
-  std::atomic<bool> go_on = false;
-  workers_.prepare = [&](worker::FakeEngine& engine) {
-    engine.before_run = [&] { go_on.wait(false); };
-  };
-  const std::string a = workers_.start();
-  StubbornWorker answering(workers_.transport());
-  std::atomic<int> pings = 0;
-  answering.on_ping = [&](net::Connection& connection) {
-    EXPECT_TRUE(connection.send({{}, wire::Pong{}, {}}));
-    // Each ping is 3 s after the last one, and both workers have answered by then.
-    clock_.shift = clock_.shift.load() + std::chrono::seconds(3);
-    if (++pings < 3) return;
-    go_on = true;
-    go_on.notify_all();
-  };
-  auto pool = connect({a, answering.address()});
-  ASSERT_TRUE(pool) << pool.error().message();
-  // The warm-up waits for an engine that computes for "9 s".
-  const auto chain = Chain::start(*std::move(pool), plan({{a, {0, kFakeLayers}}}), clock_);
-  EXPECT_TRUE(chain) << chain.error().message();
-  EXPECT_GE(pings, 3);
-}
-
-TEST_F(ChainTest, SamplesOfAnyOtherThanTheLastStageEndTheChain) {
-  StubbornWorker stubborn(workers_.transport());
-  std::atomic<bool> is_last_known = false;
-  stubborn.on_ping = [&is_last_known](net::Connection& connection) {
-    if (!is_last_known) return;
-    EXPECT_TRUE(connection.send({{{}, {}, {}, StepId(3)}, wire::StepResult(), {}}));
-  };
-  const auto pool = connect({stubborn.address()});
-  ASSERT_TRUE(pool) << pool.error().message();
-  (*pool)->expect_results_from("another:1");
-  is_last_known = true;
-  expect_error(
-      (*pool)->await_result(StepId(3), in_an_hour()), ErrorCode::kFailedPrecondition,
-      {"worker " + stubborn.address() + ": has samples of step 3, but not the last stage"});
-}
-
-TEST_F(ChainTest, OnlyWhatIsMeantIsPassedOn) {
-  const wire::Address last{ChainId(1), Epoch(1), StageId(2), StepId(0)};
-  wire::Address step = last;
-  step.step = StepId(4);
-  wire::Address other = step;
-  other.stage = StageId(0);
-  const wire::LinkStage link{"digest", {0, 1}, {1, 2}, Profile::kFast, "", "", 1, {}};
-  const std::vector<std::vector<wire::Frame>> cases = {
-      {{step, wire::Step(), {}}},                     // without a link
-      {{last, link, {}}, {other, wire::Step(), {}}},  // for another stage
-  };
-  for (const auto& frames : cases) {
-    StubbornWorker stubborn(workers_.transport());
-    stubborn.on_ping = [&](net::Connection& connection) {
-      for (const wire::Frame& frame : frames) EXPECT_TRUE(connection.send(frame));
-    };
-    const auto pool = connect({workers_.start(), stubborn.address()});
-    ASSERT_TRUE(pool) << pool.error().message();
-    const auto& welcomes = (*pool)->welcomes();
-    const auto home = welcomes.begin()->first == stubborn.address() ? std::next(welcomes.begin())
-                                                                    : welcomes.begin();
-    (*pool)->pass_on({stubborn.address(), last, home->first});
-    expect_error(
-        (*pool)->await_result(StepId(9), in_an_hour()), ErrorCode::kFailedPrecondition,
-        {"worker " + stubborn.address() + ": a step for stage", "is not expected from it"});
-  }
-}
-
-TEST_F(ChainTest, TheDeadlineEndsTheWait) {
-  const auto pool = connect({workers_.start()});
-  ASSERT_TRUE(pool) << pool.error().message();
-  expect_error((*pool)->await_result(StepId(1), Deadline(clock_.now())),
-               ErrorCode::kDeadlineExceeded, {"in time"});
 }
 
 }  // namespace
