@@ -148,7 +148,6 @@ Json FleetMonitor::model_json(const ModelRegistry::Listed& listed, std::uint64_t
       {"id", listed.names.front()}, {"names", listed.names}, {"state", to_string(listed.state)}};
   if (!listed.model) return json;
   ServedModel& model = *listed.model;
-  json["state"] = model.failure() ? "failed" : "ready";
   json["can_chat"] = model.chat() != nullptr;
   json["context_tokens"] = model.facts().context_tokens;
   json["kv_blocks"] = model.facts().kv_blocks;

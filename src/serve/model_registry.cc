@@ -21,6 +21,10 @@ std::string_view to_string(ModelState state) {
   return "unknown";
 }
 
+ModelState ModelRegistry::Entry::shown_state() const {
+  return model && model->failure() ? ModelState::kFailed : state;
+}
+
 ModelRegistry::Entry& ModelRegistry::entry(const std::string& name) {
   for (Entry& known : entries_) {
     if (known.name == name) return known;
@@ -100,12 +104,11 @@ std::vector<api::ModelCard> ModelRegistry::cards() const {
   const std::lock_guard lock(mutex_);
   std::vector<api::ModelCard> cards;
   for (const Entry& known : entries_) {
-    api::ModelCard card = {known.name, 0, 0, std::string(to_string(known.state))};
+    api::ModelCard card = {known.name, 0, 0, std::string(to_string(known.shown_state()))};
     if (known.model) {
       card.created = known.model->facts().created;
       card.context_tokens = known.model->facts().context_tokens;
       card.stages = known.model->facts().stages;
-      if (known.model->failure()) card.status = to_string(ModelState::kFailed);
     }
     cards.push_back(std::move(card));
   }
@@ -130,7 +133,7 @@ std::vector<ModelRegistry::Listed> ModelRegistry::listed() const {
       return entry.model && listed.model == entry.model;
     });
     if (same == all.end()) {
-      all.push_back({{entry.name}, entry.state, entry.model});
+      all.push_back({{entry.name}, entry.shown_state(), entry.model});
     } else {
       same->names.push_back(entry.name);
     }

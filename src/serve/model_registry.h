@@ -56,9 +56,9 @@ class ModelRegistry {
   /// Those that are ready, each once.
   std::vector<std::shared_ptr<ServedModel>> models() const;
   struct Listed {
-    std::vector<std::string> names;  ///< one at least
-    ModelState state = ModelState::kUnloaded;
-    std::shared_ptr<ServedModel> model;  ///< null: not ready
+    std::vector<std::string> names;            ///< one at least
+    ModelState state = ModelState::kUnloaded;  ///< kFailed also where its chain has failed since
+    std::shared_ptr<ServedModel> model;        ///< null: not ready
   };
   /// Each model once, with all its names; those that are not ready, too.
   std::vector<Listed> listed() const;
@@ -71,6 +71,9 @@ class ModelRegistry {
     ModelState state = ModelState::kUnloaded;
     bool is_awaited = false;             ///< announced, and never ready since
     std::shared_ptr<ServedModel> model;  ///< while ready
+
+    /// As clients see it: of one whose chain has failed, kFailed.
+    ModelState shown_state() const;
   };
   Entry& entry(const std::string& name);
   const Entry* find_entry(const std::string& name) const;

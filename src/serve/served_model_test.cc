@@ -20,6 +20,8 @@ TEST_F(ServedModelTest, AChainThatEndsWhileNobodyAsksIsNoticed) {
   handlers_->health(ill);
   EXPECT_EQ(ill.status(), 503);
   EXPECT_EQ(registry_->models().at(0)->failure()->message(), "worker w1 is gone");
+  EXPECT_EQ(registry_->cards().at(0).status, "failed");
+  EXPECT_EQ(registry_->listed().at(0).state, ModelState::kFailed);
   expect_error(ask_chat(hello()), 503, "", "unavailable");
 }
 
