@@ -170,6 +170,33 @@ fn prepare(factory: &ParserFactory) {
     });
 }
 
+/// Stopped work never gives back its counts on the vocabulary, which so lives on: here, within reach
+/// of whoever looks for leaks. Whoever comes with the same tokens has it again, so that what stays is
+/// bounded by the tokenizers that there are, however many texts are stopped and models loaded.
+static KEPT: Mutex<Vec<Arc<ParserFactory>>> = Mutex::new(Vec::new());
+
+fn kept_with(words: &[Vec<u8>]) -> Option<Arc<ParserFactory>> {
+    let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let has_them = |factory: &&Arc<ParserFactory>| {
+        let trie = factory.tok_env().tok_trie();
+        trie.vocab_size() == words.len()
+            && (0..).zip(words).all(|(id, word)| trie.token(id) == word.as_slice())
+    };
+    kept.iter().find(has_them).cloned()
+}
+
+fn factory_of(size: u32, words: &[Vec<u8>]) -> Result<ParserFactory, String> {
+    let trie = TokTrie::from(&TokRxInfo::new(size + 1, size), words);
+    let environment: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
+    let slices = SlicedBiasComputer::general_slices();
+    let mut factory = ParserFactory::new(&environment, InferenceCapabilities::default(), &slices)
+        .map_err(|error| message_of(&error.to_string()))?;
+    factory.quiet();
+    *factory.limits_mut() = parser_limits();
+    prepare(&factory);
+    Ok(factory)
+}
+
 impl Vocabulary {
     pub fn new(tokenizer: &Tokenizer) -> Result<Self, String> {
         let size = u32::try_from(tokenizer.vocabulary_size())
@@ -177,16 +204,11 @@ impl Vocabulary {
             .filter(|size| *size < u32::MAX / 2)
             .ok_or("the vocabulary is too large for grammars")?;
         let words = words_of(tokenizer, size);
-        let trie = TokTrie::from(&TokRxInfo::new(size + 1, size), &words);
-        let environment: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
-        let slices = SlicedBiasComputer::general_slices();
-        let mut factory =
-            ParserFactory::new(&environment, InferenceCapabilities::default(), &slices)
-                .map_err(|error| message_of(&error.to_string()))?;
-        factory.quiet();
-        *factory.limits_mut() = parser_limits();
-        prepare(&factory);
-        Ok(Vocabulary { factory: Arc::new(factory), size, refused: Mutex::default() })
+        let factory = match kept_with(&words) {
+            Some(factory) => factory,
+            None => Arc::new(factory_of(size, &words)?),
+        };
+        Ok(Vocabulary { factory, size, refused: Mutex::default() })
     }
 
     pub fn compile(&self, kind: i32, text: &[u8]) -> Result<Grammar, String> {
@@ -215,10 +237,7 @@ impl Vocabulary {
         }
     }
 
-    /// Stopped work never gives back its counts on the vocabulary, which so lives on: once, however
-    /// many texts are stopped, and within reach of whoever looks for leaks.
     fn keep_for_good(&self) {
-        static KEPT: Mutex<Vec<Arc<ParserFactory>>> = Mutex::new(Vec::new());
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         if !kept.iter().any(|factory| Arc::ptr_eq(factory, &self.factory)) {
             kept.push(Arc::clone(&self.factory));
@@ -288,5 +307,34 @@ impl TokenMatcher {
 
     pub fn roll_back(&mut self, tokens: usize) -> Result<(), String> {
         self.inner.rollback(tokens).map_err(|error| message_of(&error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokenizer_of(letters: &str) -> Tokenizer {
+        let ids = letters.chars().enumerate().map(|(id, letter)| (letter.to_string(), json!(id)));
+        let vocabulary: serde_json::Map<String, Value> = ids.collect();
+        let model = json!({"type": "WordLevel", "vocab": vocabulary, "unk_token": "0"});
+        let file = json!({"version": "1.0", "added_tokens": [], "model": model});
+        Tokenizer::parse(file.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_vocabulary_that_stays_is_used_again() {
+        let digits = tokenizer_of("0123456789");
+        let first = Vocabulary::new(&digits).unwrap();
+        let second = Vocabulary::new(&digits).unwrap();
+        assert!(!Arc::ptr_eq(&first.factory, &second.factory), "none has to stay yet");
+        let many_states = br#"{"type": "integer", "multipleOf": 99999989}"#;
+        let error = first.compile(JSON_SCHEMA, many_states).err().unwrap();
+        assert!(error.contains("MiB of memory") || error.contains("is not done"), "{error}");
+        let again = Vocabulary::new(&digits).unwrap();
+        assert!(Arc::ptr_eq(&first.factory, &again.factory));
+        assert!(again.compile(REGEX, b"[0-9]+").is_ok());
+        let other = Vocabulary::new(&tokenizer_of("0123456798")).unwrap();
+        assert!(!Arc::ptr_eq(&first.factory, &other.factory), "other tokens");
     }
 }

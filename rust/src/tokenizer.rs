@@ -19,7 +19,7 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    fn parse(json: &[u8]) -> Result<Self, String> {
+    pub fn parse(json: &[u8]) -> Result<Self, String> {
         let mut inner = Inner::from_bytes(json).map_err(|error| error.to_string())?;
         // Those of training: they would cut a prompt short without a word.
         inner.with_truncation(None).map_err(|error| error.to_string())?;
