@@ -16,8 +16,7 @@ bool is_model_name(std::string_view name) {
     const auto byte = static_cast<unsigned char>(c);
     return byte >= ' ' && byte != 0x7F && c != '\'' && c != '"' && c != '\\';
   };
-  return !name.empty() && name.size() <= kMaxName &&
-         std::all_of(name.begin(), name.end(), is_fine);
+  return !name.empty() && name.size() <= kMaxName && std::all_of(name.begin(), name.end(), is_fine);
 }
 
 Parsed<ModelRequest> parse_model_request(std::string_view body) {
@@ -30,7 +29,8 @@ Parsed<ModelRequest> parse_model_request(std::string_view body) {
   read.model = fields.text("model", kMaxPath).value_or("");
   if (!is_model_name(read.model)) {
     fields.refuse("model", fmt::format("expected a name of at most {} bytes without quotes and "
-                                       "control characters", kMaxName));
+                                       "control characters",
+                                       kMaxName));
   }
   read.path = fields.text("path", kMaxPath).value_or("");
   if (read.path.find('\0') != std::string::npos) fields.refuse("path", "has a zero byte");

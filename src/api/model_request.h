@@ -11,7 +11,7 @@ namespace paceline::api {
 
 struct ModelRequest {
   std::string model;
-  std::string path;                      ///< load: a package; empty: the one of that name
+  std::string path;                     ///< load: a package; empty: the one of that name
   std::optional<double> drain_seconds;  ///< unload: how long answers under way may take
 };
 

@@ -141,10 +141,8 @@ Json usage_chunk(const ResponseHead& head, bool is_chat, const Usage& usage) {
 }
 
 Json model_object(const ModelCard& card) {
-  Json json = {{"id", card.id},
-               {"object", "model"},
-               {"created", card.created},
-               {"owned_by", "paceline"}};
+  Json json = {
+      {"id", card.id}, {"object", "model"}, {"created", card.created}, {"owned_by", "paceline"}};
   if (card.context_tokens > 0) json["max_model_len"] = card.context_tokens;
   json["status"] = card.status;
   if (card.stages > 0) json["stages"] = card.stages;
