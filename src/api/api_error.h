@@ -34,6 +34,8 @@ ApiError unsupported_field(std::string param, std::string_view why);
 ApiError unknown_model(std::string_view name);
 /// 400, code "context_length_exceeded".
 ApiError context_exceeded(std::size_t prompt_tokens, std::size_t context);
+/// The same of input number `index` to /v1/embeddings.
+ApiError input_exceeds_context(std::size_t index, std::size_t tokens, std::size_t context);
 /// The same, by the field that asks for more than fits behind the prompt.
 ApiError limit_exceeds_context(std::size_t prompt_tokens, std::string_view field, std::size_t limit,
                                std::size_t context);
@@ -41,8 +43,8 @@ ApiError limit_exceeds_context(std::size_t prompt_tokens, std::string_view field
 ApiError still_loading(std::string_view name);
 /// 503, code "model_not_loaded", not to be tried again: it is `state`, and stays so until told.
 ApiError not_loaded(std::string_view name, std::string_view state);
-/// A model that was to be loaded or unloaded and could not be: with the error's own words, since who
-/// may ask for that is to mend it.
+/// A model that was to be loaded or unloaded and could not be: with the error's own words, since
+/// who may ask for that is to mend it.
 ApiError load_refused(std::string_view name, const Error& error);
 
 /// By one table from the error's code. What is no fault of the request is told without details,
