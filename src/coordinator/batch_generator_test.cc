@@ -32,6 +32,7 @@ class BatchGeneratorTest : public testing::Test {
     options.scheduler.max_scored_rows = 4;
     options.vocabulary_size = kVocabulary;
     options.speculation = Speculation::kAlways;
+    options.mean_width = FakeChain::kMeanWidth;
     return options;
   }
   BatchGenerator& generator() {
@@ -474,6 +475,43 @@ TEST_F(BatchGeneratorTest, StepsWaitForADraftModelAndTheTextIsTheSame) {
   EXPECT_EQ(model.expected[4].second, 2U);
   generator_.reset();
   EXPECT_EQ(model.opened, 0) << "it hears of every end";
+}
+
+TEST_F(BatchGeneratorTest, AMeanIsOfThePromptAndNothingElseCounts) {
+  auto asked = request({5, 6, 7, 8, 9, 10, 11, 12, 13});
+  ASSERT_TRUE(generate(asked)) << "its prompt is cached";
+  shown_.clear();
+  asked.want_mean = true;
+  asked.choices = 3;
+  asked.sampling.temperature = 1;
+  asked.sampling.grammar = GrammarSpec();
+  asked.want_prompt_logprobs = true;
+  asked.stop = {"x"};
+  const std::size_t before = chain_.steps.size();
+  const auto generation = generate(asked);
+  ASSERT_TRUE(generation) << generation.error().message();
+  EXPECT_EQ(generation->mean, FakeChain::mean_of(asked.prompt));
+  EXPECT_THAT(generation->tokens, testing::IsEmpty());
+  EXPECT_EQ(shown_, "") << "the token behind the prompt is nobody's";
+  EXPECT_EQ(generation->reused_tokens, 0U);
+  const auto opened =
+      std::find_if(chain_.steps.begin() + static_cast<std::ptrdiff_t>(before), chain_.steps.end(),
+                   [](const auto& step) { return !step.opened.empty(); });
+  ASSERT_NE(opened, chain_.steps.end());
+  EXPECT_TRUE(opened->opened[0].want_mean);
+  EXPECT_EQ(opened->opened[0].prompt_tokens, 9U);
+  EXPECT_EQ(opened->opened[0].sampling, sampling::SamplingSpec()) << "greedy, no end, no form";
+  EXPECT_THAT(opened->opened[0].history, testing::IsEmpty());
+}
+
+TEST_F(BatchGeneratorTest, AMeanOfAnotherSizeEndsTheChain) {
+  chain_.gives_means = false;
+  auto asked = request({5, 6});
+  asked.want_mean = true;
+  const auto failed = generate(asked);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code(), ErrorCode::kInternal);
+  EXPECT_THAT(failed.error().message(), HasSubstr("a mean of 0 values for a prompt, expected 2"));
 }
 
 TEST_F(BatchGeneratorTest, AGrammarBringsTheTokensBeforeIt) {

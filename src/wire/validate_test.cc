@@ -171,6 +171,16 @@ TEST(ValidateTest, TheLikeliestOfASampleAreBounded) {
             "step_result.samples.top: token id -1, expected 0 to 2147483647");
 }
 
+TEST(ValidateTest, TheMeansOfAResultAreBounded) {
+  StepResult result;
+  result.samples.resize(2);
+  for (auto& sample : result.samples) sample.mean.resize(std::size_t{1} << 19);
+  EXPECT_EQ(refusal({{}, result, {}}), "accepted");
+  result.samples[1].mean.push_back(0.0F);
+  EXPECT_EQ(refusal({{}, result, {}}),
+            "step_result.samples.mean: values: 1048577, at most 1048576");
+}
+
 TEST(ValidateTest, CountsAreHeldAgainstTheLimits) {
   const Frame frame = good_step(0);
   Limits few;
@@ -380,6 +390,23 @@ TEST(DecodeHeaderTest, AGrammarOfAnUnknownKindIsRefused) {
   opened.set_grammar_kind(5);
   EXPECT_EQ(decoded(Kind::kStep, header),
             "step.opened.grammar: kind 5 is not known to this version");
+}
+
+// An older last stage, or an older coordinator, speaks of no means.
+TEST(DecodeHeaderTest, AMeanThatIsNotNamedIsNone) {
+  proto::Header header;
+  header.mutable_stage_ready()->mutable_layers();
+  std::vector<std::byte> bytes(header.ByteSizeLong());
+  ASSERT_TRUE(header.SerializeToArray(bytes.data(), static_cast<int>(bytes.size())));
+  const auto ready = decode_header(Kind::kStageReady, bytes, {});
+  ASSERT_TRUE(ready);
+  EXPECT_EQ(std::get<StageReady>(ready->message).mean_width, 0U);
+  header.mutable_step()->add_opened();
+  bytes.resize(header.ByteSizeLong());
+  ASSERT_TRUE(header.SerializeToArray(bytes.data(), static_cast<int>(bytes.size())));
+  const auto step = decode_header(Kind::kStep, bytes, {});
+  ASSERT_TRUE(step);
+  EXPECT_FALSE(std::get<Step>(step->message).opened.at(0).want_mean);
 }
 
 // What a peer that knows no penalties sends means none.

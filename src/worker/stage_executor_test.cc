@@ -266,6 +266,92 @@ TEST_F(StageExecutorTest, AFailedRunLeavesTheSequencesAsTheyWere) {
               ElementsAre(fake_answer({5, 6, 7}, kLayers, 1)[0], fake_answer({8}, kLayers, 1)[0]));
 }
 
+/// One whose prompt's mean is wanted.
+wire::SequenceSpec opened_for_mean(std::uint64_t id, std::uint32_t prompt_tokens) {
+  wire::SequenceSpec spec = opened(id);
+  spec.want_mean = true;
+  spec.prompt_tokens = prompt_tokens;
+  return spec;
+}
+
+/// Rows of a prompt of which nothing is sampled.
+wire::StepSequence chunk(std::uint64_t id, std::uint32_t past, std::vector<std::int64_t> tokens) {
+  wire::StepSequence entry = rows(id, past, std::move(tokens));
+  entry.sampled_rows.clear();
+  return entry;
+}
+
+TEST_F(StageExecutorTest, TheMeanOfAPromptComesWithTheSampleBehindIt) {
+  const std::vector<std::int64_t> prompt = {5, 6, 7, 50, 11};
+  const auto expected = fake_mean(prompt, kLayers);
+  const auto whole = execute(
+      step_of({opened(1), opened_for_mean(2, 5)}, {rows(1, 0, {9, 3}), rows(2, 0, prompt)}));
+  ASSERT_TRUE(whole) << whole.error().message();
+  ASSERT_EQ(whole->samples.size(), 2U);
+  EXPECT_TRUE(whole->samples[0].mean.empty());
+  EXPECT_EQ(whole->samples[1].mean, expected);
+  EXPECT_EQ(whole->samples[1].token, fake_answer(prompt, kLayers, 1)[0]);
+  // In chunks, between rows of others; nothing comes before the end, nor behind it.
+  ASSERT_TRUE(execute(step_of({opened_for_mean(3, 5)}, {chunk(3, 0, {5, 6}), rows(1, 2, {4})})));
+  const auto middle = execute(step_of({}, {rows(1, 3, {4}), chunk(3, 2, {7})}));
+  ASSERT_TRUE(middle) << middle.error().message();
+  for (const auto& sample : middle->samples) EXPECT_TRUE(sample.mean.empty());
+  const auto end = execute(step_of({}, {rows(1, 4, {4}), rows(3, 3, {50, 11})}));
+  ASSERT_TRUE(end) << end.error().message();
+  EXPECT_EQ(end->samples.at(1).mean, expected);
+  const auto behind = execute(step_of({}, {rows(3, 5, {8})}));
+  ASSERT_TRUE(behind) << behind.error().message();
+  EXPECT_TRUE(behind->samples.at(0).mean.empty());
+}
+
+TEST_F(StageExecutorTest, AFailedStepAddsNothingToASum) {
+  const std::vector<std::int64_t> prompt = {5, 6, 7, 50};
+  ASSERT_TRUE(execute(step_of({opened_for_mean(1, 4)}, {chunk(1, 0, {5})})));
+  engine_->failure = Error(ErrorCode::kInternal, "the device is gone");
+  const auto step = step_of({}, {chunk(1, 1, {6, 7})});
+  expect_refused(step, ErrorCode::kInternal, "the device is gone");
+  engine_->failure.reset();
+  // Fails once the rows are computed: a prompt that is scored needs its tokens.
+  auto scored = opened(2);
+  scored.prompt_tokens = 3;
+  EXPECT_FALSE(execute(step_of({scored}, {chunk(1, 1, {6, 7}), rows(2, 0, {8})})));
+  EXPECT_EQ(engine_->runs, 2);
+  ASSERT_TRUE(execute(step));
+  const auto end = execute(step_of({}, {rows(1, 3, {50})}));
+  ASSERT_TRUE(end) << end.error().message();
+  EXPECT_EQ(end->samples.at(0).mean, fake_mean(prompt, kLayers));
+}
+
+TEST_F(StageExecutorTest, AMeanIsOfAWholePromptOrRefused) {
+  expect_refused(step_of({opened_for_mean(1, 0)}, {rows(1, 0, {5})}), ErrorCode::kInvalidArgument,
+                 "sequence 1 wants the mean of 0 rows");
+  expect_refused(step_of({opened_for_mean(1, 9)}, {rows(1, 4, {5})}), ErrorCode::kInvalidArgument,
+                 "expected its rows from token 0 on");
+  ASSERT_TRUE(
+      execute(step_of({opened(1), opened_for_mean(2, 3)}, {rows(1, 0, {5}), chunk(2, 0, {5})})));
+  auto cut = rows(2, 1, {6});
+  cut.operations = {wire::Truncate{1}};
+  expect_refused(step_of({}, {cut}), ErrorCode::kInvalidArgument, "without forks, truncations");
+  auto fork = rows(3, 1, {6});
+  fork.operations = {wire::Fork{SequenceId(1)}};
+  expect_refused(step_of({opened_for_mean(3, 3)}, {fork}), ErrorCode::kInvalidArgument,
+                 "without forks, truncations");
+  engine_->give_no_final_rows();
+  expect_refused(step_of({opened_for_mean(4, 3)}, {rows(4, 0, {5})}), ErrorCode::kInvalidArgument,
+                 "3 rows of 0 values");
+}
+
+TEST_F(StageExecutorTest, SumsAreBounded) {
+  wire::Step step;
+  for (std::uint64_t id = 1; id <= StageExecutor::kMaxSums; ++id) {
+    step.opened.push_back(opened_for_mean(id, 2));
+  }
+  ASSERT_TRUE(execute(step));
+  expect_refused(step_of({opened_for_mean(9999, 2)}, {}), ErrorCode::kResourceExhausted,
+                 "4097 prompts would be summed, at most 4096");
+  ASSERT_TRUE(execute(step_of({opened(9999)}, {}))) << "others may still begin";
+}
+
 TEST_F(StageExecutorTest, WhatDoesNotFitIsRefused) {
   ASSERT_TRUE(execute(step_of({opened(1)}, {rows(1, 0, {5})})));
   expect_refused(step_of({opened(1)}, {}), ErrorCode::kFailedPrecondition,
