@@ -92,6 +92,17 @@ ApiError context_exceeded(std::size_t prompt_tokens, std::size_t context) {
   return error;
 }
 
+ApiError input_exceeds_context(std::size_t index, std::size_t tokens, std::size_t context) {
+  ApiError error = context_exceeded(tokens, context);
+  // One place of the context is kept for the token behind the text.
+  error.message = fmt::format(
+      "input {} has {} tokens, expected at most {}: the model's context is "
+      "{}, and inputs are taken whole",
+      index, tokens, context - 1, context);
+  error.param = "input";
+  return error;
+}
+
 ApiError limit_exceeds_context(std::size_t prompt_tokens, std::string_view field, std::size_t limit,
                                std::size_t context) {
   ApiError error = context_exceeded(prompt_tokens, context);

@@ -34,6 +34,8 @@ ApiError unsupported_field(std::string param, std::string_view why);
 ApiError unknown_model(std::string_view name);
 /// 400, code "context_length_exceeded".
 ApiError context_exceeded(std::size_t prompt_tokens, std::size_t context);
+/// The same of input number `index` to /v1/embeddings.
+ApiError input_exceeds_context(std::size_t index, std::size_t tokens, std::size_t context);
 /// The same, by the field that asks for more than fits behind the prompt.
 ApiError limit_exceeds_context(std::size_t prompt_tokens, std::string_view field, std::size_t limit,
                                std::size_t context);

@@ -6,46 +6,6 @@ namespace paceline::api {
 namespace {
 
 constexpr std::size_t kMaxTokenIds = std::size_t{4} << 20;
-constexpr const char* kExpected =
-    "expected a string, an array of strings, token ids, or an array of arrays of token ids";
-
-/// Nothing where it is no array of ids.
-std::optional<TokenIds> token_ids(const Json& value) {
-  if (!value.is_array() || value.empty()) return std::nullopt;
-  TokenIds ids;
-  ids.reserve(value.size());
-  for (const Json& item : value) {
-    if (!item.is_number_unsigned() || item.get<std::uint64_t>() > UINT32_MAX) return std::nullopt;
-    ids.push_back(item.get<std::int64_t>());
-  }
-  return ids;
-}
-
-void read_prompts(Fields& fields, std::vector<PromptText>& prompts) {
-  fields.require("prompt");
-  const Json* prompt = fields.find("prompt");
-  if (prompt == nullptr) return;
-  if (prompt->is_string()) return prompts.emplace_back(prompt->get<std::string>()), void();
-  if (!prompt->is_array() || prompt->empty()) return fields.refuse("prompt", kExpected);
-  if (prompt->front().is_number()) {
-    auto ids = token_ids(*prompt);
-    if (!ids) return fields.refuse("prompt", kExpected);
-    return prompts.emplace_back(*std::move(ids)), void();
-  }
-  if (prompt->size() > CompletionRequest::kMaxAnswers) {
-    return fields.refuse("prompt", fmt::format("expected at most {} prompts, got {}",
-                                               CompletionRequest::kMaxAnswers, prompt->size()));
-  }
-  for (const Json& item : *prompt) {
-    if (item.is_string()) {
-      prompts.emplace_back(item.get<std::string>());
-    } else if (auto ids = token_ids(item)) {
-      prompts.emplace_back(*std::move(ids));
-    } else {
-      return fields.refuse("prompt", kExpected);
-    }
-  }
-}
 
 void check_best_of(Fields& fields, std::uint32_t choices) {
   const auto best_of = fields.integer("best_of", 1, 20);
@@ -65,7 +25,7 @@ Parsed<CompletionRequest> parse_completion_request(std::string_view body) {
   std::optional<ApiError> problem;
   Fields fields(*json, problem);
   CompletionRequest read;
-  read_prompts(fields, read.prompts);
+  read.prompts = read_prompts(fields, "prompt", CompletionRequest::kMaxAnswers);
   read.generation = read_generation_fields(fields);
   GenerationFields& generation = read.generation;
   if (!generation.max_tokens) {

@@ -6,16 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "api/chat_request.h"
 #include "api/generation_fields.h"
+#include "api/prompt_text.h"
 
 namespace paceline::api {
-
-using TokenIds = std::vector<std::int64_t>;
-using PromptText = std::variant<std::string, TokenIds>;
 
 struct CompletionRequest {
   static constexpr std::size_t kMaxAnswers = 1024;  ///< prompts times n

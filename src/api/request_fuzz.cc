@@ -74,7 +74,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     check_refusal(response.error());
   }
-  if (const auto embedding = parse_embedding_request(body); !embedding) {
+  if (const auto embedding = parse_embedding_request(body)) {
+    PACELINE_CHECK(!embedding->inputs.empty());
+    (void)check_size(*embedding, 576);
+  } else {
     check_refusal(embedding.error());
   }
   (void)parse_tokenize_request(body);

@@ -229,7 +229,8 @@ api::Parsed<BatchRequest> BatchHandlers::read_batch(const http::Request& request
   read.endpoint = fields.text("endpoint", 256).value_or("");
   if (!is_batch_endpoint(read.endpoint)) {
     fields.refuse_unsupported(
-        "endpoint", "only /v1/chat/completions, /v1/completions and /v1/responses are offered");
+        "endpoint",
+        "only /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings are offered");
   }
   (void)fields.one_of("completion_window", {"24h"});
   read.created_at = options_.now();

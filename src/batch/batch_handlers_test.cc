@@ -131,7 +131,7 @@ TEST_F(BatchHandlersTest, BatchesThatAreRefused) {
     expect_error(json(&BatchHandlers::create_batch, body("{" + members + "}"), 400), param);
   };
   refused("", "input_file_id");
-  refused(R"("input_file_id": "x", "endpoint": "/v1/embeddings", "completion_window": "24h")",
+  refused(R"("input_file_id": "x", "endpoint": "/v1/moderations", "completion_window": "24h")",
           "endpoint");
   refused(R"("input_file_id": "x", "endpoint": "/v1/completions", "completion_window": "1h")",
           "completion_window");

@@ -69,7 +69,7 @@ RequestLine read_line(std::string_view text, std::string_view endpoint,
 
 bool is_batch_endpoint(std::string_view endpoint) {
   return endpoint == "/v1/chat/completions" || endpoint == "/v1/completions" ||
-         endpoint == "/v1/responses";
+         endpoint == "/v1/responses" || endpoint == "/v1/embeddings";
 }
 
 Result<std::vector<RequestLine>> read_lines(std::string_view text, std::string_view endpoint) {

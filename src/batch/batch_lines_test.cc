@@ -81,7 +81,8 @@ TEST(BatchLinesTest, Results) {
   EXPECT_EQ(error_line("r", "", "c", "m"),
             R"({"id":"r","custom_id":null,"response":null,"error":{"code":"c","message":"m"}})");
   EXPECT_TRUE(is_batch_endpoint("/v1/responses"));
-  EXPECT_FALSE(is_batch_endpoint("/v1/embeddings"));
+  EXPECT_TRUE(is_batch_endpoint("/v1/embeddings"));
+  EXPECT_FALSE(is_batch_endpoint("/v1/moderations"));
 }
 
 TEST(BatchLinesTest, TokensByTheWordsOfEachRoute) {

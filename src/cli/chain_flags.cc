@@ -199,6 +199,8 @@ Status ChainSession::start(const ChainFlags& flags, StepListener on_step) {
                             coordinator::Chain::start(std::move(pool), std::move(plan), clock_));
   chain_->limit(options.scheduler);
   options.why_no_grammars = chain_->why_no_grammars();
+  options.why_no_means = chain_->why_no_means();
+  options.mean_width = chain_->mean_width();
   if (on_step) {
     options.on_step = [on_step = std::move(on_step), &chain = *chain_](const auto& step) {
       on_step(chain, step);

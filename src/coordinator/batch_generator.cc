@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "wire/limits.h"
-
 namespace paceline::coordinator {
 namespace {
 
@@ -13,24 +11,6 @@ namespace {
 constexpr std::size_t kKeptNumbers = 128;
 /// By how much what was seen once counts less with each step.
 constexpr double kFade = 0.99;
-
-/// The model's own, as far as the request does not name them itself.
-std::vector<std::int64_t> end_tokens_of(const GenerationRequest& request,
-                                        const std::set<std::int64_t>& end_tokens) {
-  std::vector<std::int64_t> added;
-  if (request.ignore_eos) return added;
-  const auto& named = request.sampling.stop_tokens;
-  for (const std::int64_t token : end_tokens) {
-    const auto id = static_cast<std::uint32_t>(token);
-    if (std::find(named.begin(), named.end(), id) == named.end()) added.push_back(token);
-  }
-  return added;
-}
-
-/// Whether the last stage must know the tokens before those that it samples.
-bool wants_history(const GenerationRequest& request) {
-  return request.sampling.needs_history() || request.want_prompt_logprobs;
-}
 
 }  // namespace
 
@@ -68,95 +48,6 @@ BatchGenerator::~BatchGenerator() {
     end_cancelled(calls);
   }
   for (const auto& call : calls) call();
-}
-
-Status BatchGenerator::check_grammars() const {
-  if (options_.why_no_grammars.empty()) return {};
-  return fail(ErrorCode::kInvalidArgument, "grammar: {}", options_.why_no_grammars);
-}
-
-Status BatchGenerator::check(const GenerationRequest& request) const {
-  const wire::Limits limits;
-  const sampling::SamplingSpec& sampling = request.sampling;
-  if (sampling.stop_tokens.size() + options_.end_tokens.size() > limits.stop_tokens) {
-    return fail(ErrorCode::kInvalidArgument, "stop_tokens: {}, expected at most {}",
-                sampling.stop_tokens.size(), limits.stop_tokens - options_.end_tokens.size());
-  }
-  if (sampling.logit_bias.size() > limits.logit_biases) {
-    return fail(ErrorCode::kInvalidArgument, "logit_bias: {} tokens, expected at most {}",
-                sampling.logit_bias.size(), limits.logit_biases);
-  }
-  if (sampling.grammar) PACELINE_RETURN_IF_ERROR(check_grammars());
-  if (sampling.grammar && sampling.stop_tokens.empty() &&
-      (request.ignore_eos || options_.end_tokens.empty())) {
-    return fail(ErrorCode::kInvalidArgument,
-                "grammar: expected a token that ends the answer; ignore_eos leaves none");
-  }
-  if (options_.vocabulary_size == 0) return sampling::check(sampling);
-  for (const std::int64_t token : request.prompt) {
-    if (token < 0 || static_cast<std::uint64_t>(token) >= options_.vocabulary_size) {
-      return fail(ErrorCode::kInvalidArgument, "the prompt has token {}, expected 0 to {}", token,
-                  options_.vocabulary_size - 1);
-    }
-  }
-  return sampling::check(sampling, options_.vocabulary_size);
-}
-
-Result<sched::RequestId> BatchGenerator::submit(GenerationRequest request,
-                                                std::shared_ptr<AnswerListener> listener) {
-  PACELINE_RETURN_IF_ERROR(check(request));
-  const std::lock_guard lock(mutex_);
-  if (failure_) return fail(*failure_);
-  for (const std::int64_t token : end_tokens_of(request, options_.end_tokens)) {
-    request.sampling.stop_tokens.push_back(static_cast<std::uint32_t>(token));
-  }
-  const sched::RequestId id(last_request_ + 1);
-  sched::Request asked;
-  asked.id = id;
-  asked.prompt = request.prompt;
-  asked.max_tokens = request.max_tokens;
-  asked.choices = request.choices;
-  asked.priority = request.priority;
-  asked.arrival = clock_.now();
-  asked.cache_salt = request.cache_salt;
-  asked.samples_prompt = request.want_prompt_logprobs;
-  asked.has_history = wants_history(request);
-  asked.end_tokens.assign(request.sampling.stop_tokens.begin(), request.sampling.stop_tokens.end());
-  const TimePoint arrival = asked.arrival;
-  PACELINE_ASSIGN_OR_RETURN(
-      auto pending,
-      PendingRequest::create(std::move(request), std::move(listener), tokenizer_, arrival));
-  // The scheduler opens lines of drafts for what it takes; what it refuses is not missed.
-  if (options_.draft_model != nullptr) {
-    options_.draft_model->expect(pending.asked().sampling,
-                                 static_cast<std::uint32_t>(asked.prompt.size()));
-  }
-  PACELINE_RETURN_IF_ERROR(scheduler_.submit(std::move(asked)));
-  awaits_drafts_ = false;
-  last_request_ = id.value();
-  requests_.emplace(id, std::move(pending));
-  changed_.notify_all();
-  runner_.wake();
-  return id;
-}
-
-void BatchGenerator::cancel(sched::RequestId request) {
-  const std::lock_guard lock(mutex_);
-  const auto found = requests_.find(request);
-  if (found == requests_.end() || found->second.is_cancelled) return;
-  (void)scheduler_.cancel(request);  // it may have ended there with its last commit
-  found->second.is_cancelled = true;
-  has_cancelled_ = true;
-  changed_.notify_all();
-  runner_.wake();
-}
-
-void BatchGenerator::end_all(Error reason) {
-  const std::lock_guard lock(mutex_);
-  if (failure_ || end_reason_) return;
-  end_reason_ = std::move(reason);
-  changed_.notify_all();
-  runner_.wake();
 }
 
 BatchStats BatchGenerator::stats() {
@@ -269,8 +160,9 @@ wire::SequenceSpec BatchGenerator::spec_of(const sched::OpenedSequence& opened) 
   spec.sampling = asked.sampling;
   spec.sampling.choice += opened.key.choice;
   spec.want_logits_digest = asked.want_logits_digests;
+  spec.want_mean = asked.want_mean;
   spec.prompt_tokens = static_cast<std::uint32_t>(asked.prompt.size());
-  if (wants_history(asked)) {
+  if (asked.needs_history()) {
     const auto known = scheduler_.tokens(opened.key).first(opened.history_tokens);
     spec.history.assign(known.begin(), known.end());
   }
@@ -341,6 +233,15 @@ void BatchGenerator::learn(const SentStep& step, const wire::StepResult& result)
   }
 }
 
+/// A last stage that gives another than it promised is not to be trusted any further.
+Status BatchGenerator::check_mean(const GenerationRequest& asked,
+                                  std::span<const wire::Sample> samples) const {
+  if (!asked.want_mean || samples.back().mean.size() == options_.mean_width) return {};
+  return fail(ErrorCode::kInternal,
+              "the last stage gave a mean of {} values for a prompt, expected {}",
+              samples.back().mean.size(), options_.mean_width);
+}
+
 Status BatchGenerator::give(const sched::Progress& progress, std::span<const wire::Sample> samples,
                             Calls& calls) {
   const auto found = requests_.find(progress.key.request);
@@ -352,16 +253,21 @@ Status BatchGenerator::give(const sched::Progress& progress, std::span<const wir
     return {};
   }
   const bool is_end = progress.is_finished && progress.reason == sched::FinishReason::kEndToken;
+  const bool wants_mean = request.asked().want_mean;
+  PACELINE_RETURN_IF_ERROR(check_mean(request.asked(), samples));
   PACELINE_ASSIGN_OR_RETURN(auto piece,
                             request.add(progress.key.choice, samples, is_end, clock_.now()));
   const bool is_stopped = piece.is_stopped;
-  calls.push_back(
-      [listener = request.listener(), choice = progress.key.choice, piece = std::move(piece)] {
-        listener->on_tokens(choice, piece.taken, piece.text);
-      });
+  if (!wants_mean) {
+    calls.push_back(
+        [listener = request.listener(), choice = progress.key.choice, piece = std::move(piece)] {
+          listener->on_tokens(choice, piece.taken, piece.text);
+        });
+  }
   if (is_stopped && !progress.is_finished) (void)scheduler_.stop(progress.key);
   if (!is_stopped && !progress.is_finished) return {};
-  finish(progress.key, is_stopped || is_end ? FinishReason::kStop : FinishReason::kLength, calls);
+  const bool is_whole = is_stopped || is_end || wants_mean;
+  finish(progress.key, is_whole ? FinishReason::kStop : FinishReason::kLength, calls);
   return {};
 }
 

@@ -54,7 +54,9 @@ struct BatchOptions {
   Speculation speculation = Speculation::kAuto;
   spec::DraftModel* draft_model = nullptr;  ///< must outlive the generator
   Duration step_timeout = std::chrono::minutes(10);
-  std::string why_no_grammars;  ///< as Chain::why_no_grammars: what has one is refused with this
+  std::string why_no_grammars;   ///< as Chain::why_no_grammars: what has one is refused with this
+  std::uint64_t mean_width = 0;  ///< as Chain::mean_width
+  std::string why_no_means;      ///< as Chain::why_no_means
   /// Told of each step that is done. With the generator's lock held: must not block, nor ask the
   /// generator.
   std::function<void(const StepFacts& step)> on_step;
@@ -89,6 +91,9 @@ class BatchGenerator {
 
   /// kInvalidArgument where no request can have a grammar; says why.
   Status check_grammars() const;
+  /// The same of GenerationRequest::want_mean.
+  Status check_means() const;
+  std::uint64_t mean_width() const { return options_.mean_width; }
 
   BatchStats stats();
   /// Why nothing more is answered, also where nothing is asked.
@@ -126,6 +131,7 @@ class BatchGenerator {
   void note_begin(const sched::StepPlan& plan);
   Result<std::vector<sched::Progress>> commit(const wire::StepResult& result);
   void take_scores(const SentStep& step, const wire::StepResult& result);
+  Status check_mean(const GenerationRequest& asked, std::span<const wire::Sample> samples) const;
   Status give(const sched::Progress& progress, std::span<const wire::Sample> samples, Calls& calls);
   void finish(sched::ChoiceKey key, FinishReason reason, Calls& calls);
   void fail_one(sched::RequestId request, const Error& error, Calls& calls);
@@ -148,7 +154,7 @@ class BatchGenerator {
   sched::PipelineShape shape_;
   std::map<sched::RequestId, PendingRequest> requests_;
   std::deque<SentStep> in_flight_;
-  StepNumbers numbers_;  ///< of recent steps
+  StepNumbers numbers_;              ///< of recent steps
   std::optional<Error> end_reason_;  ///< the thread is to fail all
   std::optional<Error> failure_;
   bool has_cancelled_ = false;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "wire/int8_rows.h"
+#include "wire/limits.h"
 #include "wire/step_parts.h"
 
 namespace paceline::coordinator {
@@ -142,6 +143,9 @@ void Chain::limit(sched::SchedulerOptions& options) const {
     if (most > 0) options.max_running = std::min(options.max_running, most);
     if (stage.ready.keeps_kv_apart) options.shares_kv = false;
   }
+  if (mean_width() == 0) return;
+  const std::uint64_t means = wire::Limits().mean_values / mean_width();
+  options.max_sums = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.max_sums, means));
 }
 
 std::string Chain::why_no_grammars() const {
@@ -151,6 +155,14 @@ std::string Chain::why_no_grammars() const {
       "worker {} has the last stage and masks no tokens: it is of an older version, or its package "
       "has no tokenizer.json",
       last.entry.address);
+}
+
+std::string Chain::why_no_means() const {
+  if (mean_width() > 0 && mean_width() <= wire::Limits().mean_values) return {};
+  return fmt::format(
+      "worker {} has the last stage and gives no means of hidden states: it is of an older "
+      "version, or its model has no place to read them from",
+      stages_.back().entry.address);
 }
 
 Status Chain::warm_up() {

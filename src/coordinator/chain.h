@@ -59,10 +59,14 @@ class Chain final : public StepRunner {
 
   const ChainPlan& plan() const { return plan_; }
   const std::vector<StageReport>& stages() const { return stages_; }
-  /// Lowers what is planned to what all stages can: sequences at a time, shared KV.
+  /// Lowers what is planned to what all stages can: sequences at a time, shared KV, means in a
+  /// step's result.
   void limit(sched::SchedulerOptions& options) const;
   /// Why no answer's form can be asked for; empty where it can.
   std::string why_no_grammars() const;
+  /// Values of the mean of a prompt's rows, and why there is none where it is 0.
+  std::uint64_t mean_width() const { return stages_.back().ready.mean_width; }
+  std::string why_no_means() const;
   /// Each worker, and whether it still answers. Any thread.
   std::map<std::string, bool> nodes() const { return pool_->nodes(); }
   /// Bytes of boundary tensors that each row has on its way from a stage to the next one: one

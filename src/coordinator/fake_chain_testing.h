@@ -37,6 +37,13 @@ class FakeChain final : public StepRunner {
   std::uint64_t fail_at = 0;  ///< this step's result is an error
   std::vector<wire::TokenLogprob> top;
   std::string sample_failure;  ///< of all samples of sequences with a grammar
+  /// The mean of a prompt: told apart by its length and its sum.
+  static std::vector<float> mean_of(const Ids& prompt) {
+    const auto sum = std::accumulate(prompt.begin(), prompt.end(), std::int64_t{0});
+    return {3.0F * static_cast<float>(prompt.size()), 4.0F * static_cast<float>(sum)};
+  }
+  static constexpr std::uint64_t kMeanWidth = 2;
+  bool gives_means = true;
 
   Result<StepId> submit(wire::Step step) override {
     const std::lock_guard lock(mutex_);
@@ -127,6 +134,7 @@ class FakeChain final : public StepRunner {
       sample.logits_digest = tokens.size();
       sample.top = top;
       if (open_[entry.sequence].sampling.grammar) sample.failure = sample_failure;
+      if (open_[entry.sequence].want_mean && gives_means) sample.mean = mean_of(tokens);
       sampled_[{step, row}] = sample.token;
       const std::size_t first_draft = entry.new_tokens - entry.drafts.size();
       const std::size_t next = i + std::size_t{1};

@@ -22,9 +22,17 @@ struct GenerationRequest {
   bool shows_special_tokens = false;  ///< in the text, as the vocabulary spells them
   bool want_logits_digests = false;
   bool want_prompt_logprobs = false;  ///< the prompt is computed whole, nothing is used again
-  std::int32_t priority = 0;          ///< higher goes first, as far as that starves nobody
+  /// Not an answer, but Generation::mean: the prompt is computed whole, and all that is said of
+  /// tokens to generate counts for nothing.
+  bool want_mean = false;
+  /// It takes the place of one that has ended: not refused because many wait.
+  bool keeps_place = false;
+  std::int32_t priority = 0;  ///< higher goes first, as far as that starves nobody
   /// Requests of different salts share no KV cache: tenants, say.
   std::string cache_salt;
+
+  /// Whether the last stage must know the tokens before those that it samples.
+  bool needs_history() const { return sampling.needs_history() || want_prompt_logprobs; }
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };
@@ -40,6 +48,8 @@ struct Generation {
   /// Of the prompt's tokens from the second on, where asked for.
   std::vector<float> prompt_logprobs;
   std::vector<std::vector<wire::TokenLogprob>> prompt_top_logprobs;
+  /// Where asked for: of what the head reads of each token of the prompt. Then there are no tokens.
+  std::vector<float> mean;
   std::string text;
   FinishReason finish_reason = FinishReason::kLength;
   std::uint32_t prompt_tokens = 0;

@@ -53,6 +53,10 @@ Result<PendingRequest::Piece> PendingRequest::add(std::uint32_t choice,
   Answer& answer = answers_.at(choice);
   if (answer.generation.tokens.empty()) answer.first_token_at = now;
   Piece piece;
+  if (asked_.want_mean) {  // the token itself says nothing
+    answer.generation.mean = samples.back().mean;
+    return piece;
+  }
   for (const wire::Sample& sample : samples) {
     piece.taken.push_back(sample);
     add_token(sample, asked_, answer.generation);
@@ -95,7 +99,7 @@ PendingRequest::Finished PendingRequest::finish(std::uint32_t choice, FinishReas
     if (auto rest = answer.text.finish()) finished.rest = *std::move(rest);
   }
   generation.text += finished.rest;
-  if (!generation.tokens.empty()) {
+  if (!generation.tokens.empty() || !generation.mean.empty()) {
     generation.time_to_first_token = answer.first_token_at - arrival_;
   }
   return finished;

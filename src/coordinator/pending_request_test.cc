@@ -53,6 +53,25 @@ TEST_F(PendingRequestTest, AnAnswerGrowsAndIsTimed) {
   EXPECT_TRUE(request.is_over());
 }
 
+TEST_F(PendingRequestTest, AMeanIsNoAnswer) {
+  GenerationRequest asked;
+  asked.prompt = {1, 2, 3};
+  asked.want_mean = true;
+  PendingRequest request = make(asked);
+  auto all = samples("H");
+  all.resize(1);
+  all[0].mean = {0.5F, -1.0F};
+  const auto piece = request.add(0, all, false, at(150));
+  ASSERT_TRUE(piece);
+  EXPECT_TRUE(piece->taken.empty());
+  EXPECT_EQ(piece->text, "");
+  const auto finished = request.finish(0, FinishReason::kStop);
+  EXPECT_EQ(finished.generation.mean, all[0].mean);
+  EXPECT_TRUE(finished.generation.tokens.empty());
+  EXPECT_EQ(finished.generation.time_to_first_token, milliseconds(50));
+  EXPECT_EQ(finished.rest, "");
+}
+
 TEST_F(PendingRequestTest, SpecialTokensAreShownWhereAskedFor) {
   GenerationRequest asked;
   const auto all = samples("<|im_start|>a");

@@ -333,6 +333,27 @@ TEST_F(PrivateChainTest, WorkersBetweenSeeNoTokensAndTheAnswersAreTheSame) {
 }
 
 /// Also where nothing is private the tokens' history and parameters do not travel along the chain.
+TEST_F(PrivateChainTest, AMeanIsMadeAtHome) {
+  Tap between(workers_.transport(), workers_.start());
+  auto chain = start({between.address()});
+  ASSERT_TRUE(chain) << chain.error().message();
+  BatchOptions options;
+  options.scheduler.context_tokens = 96;
+  options.scheduler.kv_blocks = 64;
+  options.scheduler.block_tokens = kFakeBlockTokens;
+  options.pipeline.least_step_tokens = 5;
+  options.pipeline.most_step_tokens = 5;
+  options.mean_width = (*chain)->mean_width();
+  options.why_no_means = (*chain)->why_no_means();
+  BatchGenerator generator(**chain, 3, nullptr, clock_, options);
+  GenerationRequest request = requests()[0];
+  request.want_mean = true;
+  const std::atomic<bool> cancelled = false;
+  const auto given = generate(generator, request, nullptr, cancelled);
+  ASSERT_TRUE(given) << given.error().message();
+  EXPECT_EQ(given->mean, worker::fake_mean(request.prompt, kFakeLayers));
+}
+
 TEST_F(PrivateChainTest, StagesBetweenAreToldNothingInAnyChain) {
   Tap tap(workers_.transport(), workers_.start());
   const std::string first = workers_.start();

@@ -1,5 +1,6 @@
 #include "engine/compiled_form.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -34,6 +35,17 @@ shard::FormIdentity identity_of(ov::Core& core, const FormOptions& options,
     identity.properties.emplace(name, value.as<std::string>());
   }
   return identity;
+}
+
+/// A last stage that was stored before they were an output of it.
+bool is_without_final_rows(const ov::CompiledModel& model) {
+  const auto has = [](const auto& output, const char* name) {
+    return output.get_names().contains(name);
+  };
+  if (has(model.output(0), cut::kBoundaryOutput)) return false;
+  const auto& outputs = model.outputs();
+  return std::none_of(outputs.begin(), outputs.end(),
+                      [&](const auto& output) { return has(output, kFinalRowsOutput); });
 }
 
 /// One load: tries the cache, compiles where that gives nothing, stores what was compiled.
@@ -86,6 +98,10 @@ class Loader {
     if (!imported) {
       form_.reason = "the device refuses the form";
       form_.warning = imported.error().message();
+      return false;
+    }
+    if (is_without_final_rows(*imported)) {
+      form_.reason = "the form is of an older version: it gives no final rows";
       return false;
     }
     form_.model = *std::move(imported);

@@ -10,6 +10,7 @@
 
 #include "engine/precompile.h"
 #include "engine/stage_graph.h"
+#include "engine/stateful_graph.h"
 
 namespace paceline::engine {
 namespace {
@@ -162,6 +163,29 @@ TEST_F(CompiledFormTest, ABlobThatThePluginRefusesIsCompiled) {
   EXPECT_EQ(form.reason, "the device refuses the form");
   EXPECT_NE(form.warning, "");
   EXPECT_TRUE(load().is_imported);
+}
+
+// As versions stored it that had no final rows.
+TEST_F(CompiledFormTest, AnOlderLastStageIsCompiledAnew) {
+  load();
+  shard::FormIdentity identity;
+  identity = {"0123456789abcdef", {0, 4}, "CPU", "stateful", Profile::kExact, "", "", "", {}};
+  const shard::FormHeader header = (*cache_->find(identity))->header();
+  const auto stage = read_stage(core_, options_, options_.layers).value();
+  ASSERT_TRUE(make_stateful(stage, ov::element::f32));
+  ASSERT_EQ(stage->get_results().size(), 2U);
+  stage->remove_result(stage->get_results().back());
+  auto older =
+      core_.compile_model(stage, "CPU", form_properties(core_, options_, header.weight_group));
+  ASSERT_TRUE(cache_->store(header, [&](std::ostream& stream) -> Status {
+    older.export_model(stream);
+    return {};
+  }));
+  const CompiledForm form = load();
+  EXPECT_FALSE(form.is_imported);
+  EXPECT_EQ(form.reason, "the form is of an older version: it gives no final rows");
+  EXPECT_EQ(logits(form.model), logits(older));
+  EXPECT_TRUE(load().is_imported) << "the form was replaced";
 }
 
 TEST_F(CompiledFormTest, NoErrorOfTheCacheStopsALoad) {

@@ -82,19 +82,35 @@ class EngineChain {
       if (engine) engines_.push_back(*std::move(engine));
     }
   }
-  Logits run(StageBatch batch) {
+  Logits run(const StageBatch& batch) { return run_to_end(batch, false).logits; }
+
+  struct Ends {
+    Logits logits;
+    std::vector<float> final_rows;
+  };
+  /// Also what the head reads of each row.
+  Ends run_with_final_rows(const StageBatch& batch) { return run_to_end(batch, true); }
+  StageEngine& stage(std::size_t index) { return *engines_.at(index); }
+
+ private:
+  Ends run_to_end(StageBatch batch, bool wants_final_rows) {
     for (const auto& engine : engines_) {
+      const bool is_last = engine->info().is_last;
+      batch.wants_final_rows = wants_final_rows && is_last;
       const auto output = engine->run(batch);
       EXPECT_TRUE(output) << output.error().message();
       if (!output) return {};
       batch.boundaries = output->boundaries;
-      if (engine->info().is_last) return {output->logits.begin(), output->logits.end()};
+      const auto& final_rows = output->final_rows;
+      EXPECT_EQ(final_rows.size(),
+                batch.wants_final_rows ? batch.rows() * engine->info().final_width : 0);
+      if (!is_last) continue;
+      return {{output->logits.begin(), output->logits.end()},
+              {final_rows.begin(), final_rows.end()}};
     }
     return {};
   }
-  StageEngine& stage(std::size_t index) { return *engines_.at(index); }
 
- private:
   std::vector<std::unique_ptr<StageEngine>> engines_;
 };
 

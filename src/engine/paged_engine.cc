@@ -46,7 +46,7 @@ class PagedEngine final : public StageEngine {
   void bind(PagedInputs& inputs);
   void bind_boundary(const StageBatch& batch, const PagedInputs& inputs);
   void set(const char* name, const ov::Tensor& tensor);
-  StageOutput output(const PagedInputs& inputs);
+  StageOutput output(const StageBatch& batch, const PagedInputs& inputs);
 
   StageInfo info_;
   std::uint64_t embedding_rows_;  ///< 0: not known
@@ -56,6 +56,7 @@ class PagedEngine final : public StageEngine {
   ov::InferRequest request_;
   std::map<std::string, ov::Tensor> caches_;
   std::vector<std::byte> padded_boundary_;
+  std::vector<float> final_rows_;
 };
 
 Status PagedEngine::allocate_caches(const StageOptions& options) {
@@ -147,13 +148,19 @@ void PagedEngine::bind_boundary(const StageBatch& batch, const PagedInputs& inpu
   }
 }
 
-StageOutput PagedEngine::output(const PagedInputs& inputs) {
+StageOutput PagedEngine::output(const StageBatch& batch, const PagedInputs& inputs) {
   StageOutput result;
   ov::Tensor tensor = request_.get_output_tensor(0);
   auto* const data = static_cast<std::byte*>(tensor.data());
   if (info_.is_last) {
     const std::size_t samples = inputs.sampled_rows.size() - inputs.padding_samples;
     result.logits = {reinterpret_cast<const float*>(data), samples * info_.vocabulary_size};
+    if (batch.wants_final_rows) {
+      final_rows_.clear();
+      append_final_rows(request_.get_output_tensor(*final_rows_port(model_)), info_.final_width,
+                        inputs.is_wanted, final_rows_);
+      result.final_rows = final_rows_;
+    }
     return result;
   }
   const std::uint64_t row_bytes = info_.output_boundary.front().row_bytes();
@@ -182,7 +189,7 @@ Result<StageOutput> PagedEngine::run(const StageBatch& batch) {
     bind(inputs);
     if (!info_.is_first) bind_boundary(batch, inputs);
     request_.infer();
-    result = output(inputs);
+    result = output(batch, inputs);
   }));
   return result;
 }

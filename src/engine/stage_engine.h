@@ -55,6 +55,7 @@ struct StageBatch {
   std::vector<std::span<const std::byte>> boundaries;
   /// Sequences that end before the rows are computed. Of use to engines that keep KV by sequence.
   std::vector<SequenceId> freed;
+  bool wants_final_rows = false;  ///< of a stage whose final_width is not 0
 
   std::size_t rows() const;
 };
@@ -64,6 +65,9 @@ struct StageOutput {
   std::vector<std::span<const std::byte>> boundaries;  ///< in output_boundary order
   /// Last stage: f32 logits, one row of vocabulary_size per sampled row, in the batch's order.
   std::span<const float> logits;
+  /// What the head reads of a row, final_width values of each of the batch's rows in their order.
+  /// Empty where they were not wanted.
+  std::span<const float> final_rows;
 };
 
 struct StageOptions {
@@ -85,6 +89,7 @@ struct StageInfo {
   bool is_first = false;
   bool is_last = false;
   std::uint64_t vocabulary_size = 0;          ///< last stage only
+  std::uint64_t final_width = 0;              ///< of StageOutput::final_rows; 0: it gives none
   std::uint64_t weight_bytes = 0;             ///< of the package's constants that this stage reads
   std::uint64_t kv_bytes = 0;                 ///< of all its KV blocks
   std::string form = "compiled";              ///< or "imported", from the cache of forms

@@ -48,8 +48,9 @@ void retype_input(const ov::Model& stage, ov::element::Type wire_type) {
 void retype_outputs(const ov::Model& stage, ov::element::Type wire_type) {
   for (const auto& result : stage.get_results()) {
     const ov::Output<ov::Node> source = result->input_value(0);
-    const bool is_boundary = has_name(source, cut::kBoundaryOutput);
-    const ov::element::Type type = is_boundary ? wire_type : ov::element::f32;
+    const bool is_hidden =
+        has_name(source, cut::kBoundaryOutput) || has_name(source, kFinalRowsOutput);
+    const ov::element::Type type = is_hidden ? wire_type : ov::element::f32;
     if (source.get_element_type() == type) continue;
     const auto names = source.get_names();
     const auto convert = std::make_shared<Convert>(source, type);
@@ -96,8 +97,11 @@ Status gather_before_head(const std::shared_ptr<ov::Model>& stage, std::int64_t 
   rows->set_friendly_name(kSampledRowsInput);
   rows->output(0).set_names({kSampledRowsInput});
   const auto axis = Constant::create(ov::element::i64, ov::Shape{}, {rows_axis});
-  const auto gather = std::make_shared<ov::op::v8::Gather>(head->input_value(0), rows, axis);
+  const ov::Output<ov::Node> all = head->input_value(0);
+  const auto gather = std::make_shared<ov::op::v8::Gather>(all, rows, axis);
   head->input(0).replace_source_output(gather->output(0));
+  all.get_tensor().add_names({kFinalRowsOutput});
+  stage->add_results({std::make_shared<ov::op::v0::Result>(all)});
   stage->add_parameters({rows});
   return {};
 }

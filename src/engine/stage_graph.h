@@ -15,6 +15,8 @@ namespace paceline::engine {
 
 /// Name of the i64 [samples] input that picks the rows that reach the head.
 inline constexpr char kSampledRowsInput[] = "sampled_rows";
+/// Name of the last stage's second output: what the head would read of all rows.
+inline constexpr char kFinalRowsOutput[] = "final_rows";
 
 /// The Parameter that the stage before is read through; nullptr in a first stage.
 std::shared_ptr<ov::op::v0::Parameter> boundary_input(const ov::Model& stage);
@@ -23,10 +25,13 @@ std::shared_ptr<ov::op::v0::Parameter> boundary_input(const ov::Model& stage);
 bool is_last_stage(const ov::Model& stage);
 
 /// Lets only the rows that kSampledRowsInput names reach the head; `rows_axis` is where the head's
-/// input has its rows. kUnimplemented where no head is found.
+/// input has its rows. All of them, as they were before, leave as kFinalRowsOutput.
+/// kUnimplemented where no head is found.
 Status gather_before_head(const std::shared_ptr<ov::Model>& stage, std::int64_t rows_axis);
 
-/// Boundary tensors get the type of the wire, logits f32; inside, the stage computes as before.
+/// Boundary tensors and kFinalRowsOutput get the type of the wire, logits f32; inside, the stage
+/// computes as before. (An output of another type than the inference precision would have the
+/// plugin keep all that leads to it, up to the next product, in that type: other bits, more time.)
 void retype_boundaries(const ov::Model& stage, ov::element::Type wire_type);
 
 /// Rows of the table that `input_ids` looks up; 0 where there is none. A token id from there on

@@ -1,8 +1,12 @@
 #include "engine/stage_ports.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
 #include <utility>
 
 #include "cut/cut.h"
+#include "engine/stage_graph.h"
 
 namespace paceline::engine {
 namespace {
@@ -28,7 +32,47 @@ Result<BoundarySpec> boundary_spec(const ov::Output<const ov::Node>& port, const
   return spec;
 }
 
+/// bf16 is the upper half of an f32.
+void append_bf16(const std::byte* from, std::uint64_t values, std::vector<float>& to) {
+  for (std::uint64_t i = 0; i < values; ++i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, from + i * sizeof(half), sizeof(half));
+    to.push_back(std::bit_cast<float>(std::uint32_t{half} << 16U));
+  }
+}
+
 }  // namespace
+
+std::optional<std::size_t> final_rows_port(const ov::CompiledModel& model) {
+  const auto& outputs = model.outputs();
+  const auto found = std::find_if(outputs.begin(), outputs.end(), [](const auto& output) {
+    return output.get_names().contains(kFinalRowsOutput);
+  });
+  if (found == outputs.end()) return std::nullopt;
+  const auto type = found->get_element_type();
+  const bool is_known = found->get_partial_shape().rank().is_static() &&
+                        found->get_partial_shape().rbegin()->is_static();
+  if (!is_known || (type != ov::element::f32 && type != ov::element::bf16)) return std::nullopt;
+  return static_cast<std::size_t>(found - outputs.begin());
+}
+
+void append_final_rows(const ov::Tensor& tensor, std::uint64_t width,
+                       const std::vector<bool>& is_wanted, std::vector<float>& to) {
+  const auto* data = static_cast<const std::byte*>(tensor.data());
+  const std::size_t row_bytes = width * tensor.get_element_type().size();
+  const std::size_t rows = tensor.get_size() / width;
+  to.reserve(to.size() + rows * width);
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (!is_wanted.empty() && !is_wanted[row]) continue;
+    const std::byte* const from = data + row * row_bytes;
+    if (tensor.get_element_type() == ov::element::bf16) {
+      append_bf16(from, width, to);
+      continue;
+    }
+    to.resize(to.size() + width);
+    std::memcpy(to.data() + to.size() - width, from, row_bytes);
+  }
+}
 
 Result<StageInfo> stage_info(const ov::CompiledModel& model, LayerRange layers) {
   StageInfo info;
@@ -49,6 +93,10 @@ Result<StageInfo> stage_info(const ov::CompiledModel& model, LayerRange layers) 
   }());
   if (info.is_last) {
     info.vocabulary_size = out.row_shape.front();
+    if (const auto port = final_rows_port(model)) {
+      info.final_width = static_cast<std::uint64_t>(
+          model.output(*port).get_partial_shape().rbegin()->get_length());
+    }
   } else {
     info.output_boundary.push_back(std::move(out));
   }
@@ -57,6 +105,9 @@ Result<StageInfo> stage_info(const ov::CompiledModel& model, LayerRange layers) 
 
 Status check_sizes(const StageInfo& info, std::uint64_t embedding_rows, const StageBatch& batch) {
   const std::size_t rows = batch.rows();
+  if (batch.wants_final_rows && info.final_width == 0) {
+    return fail(ErrorCode::kInvalidArgument, "the stage gives no final rows");
+  }
   if (info.is_first) {
     if (batch.tokens.size() != rows) {
       return fail(ErrorCode::kInvalidArgument, "the step has {} tokens for {} rows",

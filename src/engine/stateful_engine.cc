@@ -100,7 +100,7 @@ class StatefulEngine final : public StageEngine {
   ov::Tensor boundary_rows(const ov::Output<const ov::Node>& input, const StageBatch& batch,
                            const RowChunk& chunk) const;
   void bind(const StageBatch& batch, RowChunk& chunk);
-  void keep_output(const RowChunk& chunk);
+  void keep_output(const StageBatch& batch, const RowChunk& chunk);
 
   StageInfo info_;
   CompiledForm form_;
@@ -115,6 +115,7 @@ class StatefulEngine final : public StageEngine {
   std::vector<std::int64_t> tokens_;
   std::int32_t beam_ = 0;
   std::vector<std::byte> output_;  ///< of the last run
+  std::vector<float> final_rows_;  ///< the same
 };
 
 /// Asks the states for their shapes, which an imported form does not tell otherwise.
@@ -241,13 +242,16 @@ void StatefulEngine::bind(const StageBatch& batch, RowChunk& chunk) {
   }
 }
 
-void StatefulEngine::keep_output(const RowChunk& chunk) {
+void StatefulEngine::keep_output(const StageBatch& batch, const RowChunk& chunk) {
   const ov::Tensor tensor = request_.get_output_tensor(0);
   const std::size_t bytes = info_.is_last
                                 ? chunk.sampled_rows.size() * info_.vocabulary_size * sizeof(float)
                                 : chunk.count * info_.output_boundary.front().row_bytes();
   const auto* data = static_cast<const std::byte*>(tensor.data());
   output_.insert(output_.end(), data, data + bytes);
+  if (!batch.wants_final_rows) return;
+  append_final_rows(request_.get_output_tensor(*final_rows_port(form_.model)), info_.final_width,
+                    {}, final_rows_);
 }
 
 void StatefulEngine::infer(const StageBatch& batch, const RowChunk& chunk) {
@@ -255,13 +259,14 @@ void StatefulEngine::infer(const StageBatch& batch, const RowChunk& chunk) {
   bind(batch, bound);
   request_.infer();
   slots_.append(chunk.count);
-  keep_output(chunk);
+  keep_output(batch, chunk);
 }
 
 Result<StageOutput> StatefulEngine::run(const StageBatch& batch) {
   PACELINE_RETURN_IF_ERROR(check(batch));
   const SequenceRows& rows = batch.sequences.front();
   output_.clear();
+  final_rows_.clear();
   const Status done = cut::catch_openvino("inference", [&] {
     if (held_after(batch.freed) != rows.sequence) reset();
     sequence_ = rows.sequence;
@@ -279,6 +284,7 @@ Result<StageOutput> StatefulEngine::run(const StageBatch& batch) {
   if (info_.is_last) {
     output.logits = {reinterpret_cast<const float*>(output_.data()),
                      output_.size() / sizeof(float)};
+    output.final_rows = final_rows_;
   } else {
     output.boundaries.emplace_back(output_);
   }

@@ -261,6 +261,7 @@ TEST_F(StatefulEngineTest, AStageOfTheCacheComputesWhatTheCompiledOneDoes) {
     EXPECT_EQ((*imported)->info().input_boundary, expected.input_boundary);
     EXPECT_EQ((*imported)->info().is_last, expected.is_last);
     EXPECT_EQ((*imported)->info().vocabulary_size, kVocabulary);
+    EXPECT_EQ((*imported)->info().final_width, expected.is_last ? 32U : 0U);
     EXPECT_EQ((*imported)->info().kv_bytes, expected.kv_bytes);
     StageBatch batch = batch_of({rows(1, 0, 9)});
     std::vector<std::byte> hidden;

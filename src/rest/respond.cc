@@ -1,6 +1,7 @@
 #include "rest/respond.h"
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 #include "api/responses.h"
@@ -16,8 +17,12 @@ void respond(http::Exchange& exchange, const api::ApiError& error) {
 }
 
 void respond(http::Exchange& exchange, const nlohmann::ordered_json& body) {
+  respond_text(exchange, api::dump(body));
+}
+
+void respond_text(http::Exchange& exchange, std::string body) {
   http::Response response;
-  response.body = api::dump(body);
+  response.body = std::move(body);
   exchange.respond(std::move(response));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "api/api_error.h"
 #include "http/exchange.h"
@@ -12,5 +13,7 @@ namespace paceline::rest {
 void respond(http::Exchange& exchange, const api::ApiError& error);
 /// 200 with this body.
 void respond(http::Exchange& exchange, const nlohmann::ordered_json& body);
+/// The same of JSON that is text already.
+void respond_text(http::Exchange& exchange, std::string body);
 
 }  // namespace paceline::rest

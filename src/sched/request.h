@@ -26,7 +26,12 @@ struct Request {
   std::string
       cache_salt;  ///< what else the KV depends on, and whose it is: tenant, adapter, images
   bool samples_prompt =
-      false;                 ///< prompt log-probabilities: every prompt row is computed and sampled
+      false;  ///< prompt log-probabilities: every prompt row is computed and sampled
+  /// Something is summed over its prompt's rows: all are computed, in order, from 0, whatever is
+  /// cached, and once more after a preemption. It ends with its prompt: one choice, max_tokens 1.
+  bool sums_prompt = false;
+  /// It takes the place of another that has ended: however many wait, it is not too many.
+  bool keeps_place = false;
   bool has_history = false;  ///< the known tokens travel with its opening
 };
 

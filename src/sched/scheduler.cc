@@ -35,6 +35,11 @@ Status check_request(const Request& request, const SchedulerOptions& options,
     return fail(ErrorCode::kInvalidArgument, "prompt: a token id is below 0");
   }
   if (request.max_tokens == 0) return fail(ErrorCode::kInvalidArgument, "max tokens is 0");
+  if (request.sums_prompt && (request.max_tokens != 1 || request.choices != 1)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a prompt that is summed has {} answers of {} tokens, expected 1 of 1",
+                request.choices, request.max_tokens);
+  }
   if (request.choices == 0 || request.choices > options.max_choices) {
     return fail(ErrorCode::kInvalidArgument, "choices: {}, expected 1 to {}", request.choices,
                 options.max_choices);
@@ -207,7 +212,7 @@ Status Scheduler::submit(Request request) {
   if (state.requests.contains(request.id)) {
     return fail(ErrorCode::kAlreadyExists, "request {} is here already", request.id.value());
   }
-  if (state.never_begun + request.choices > state.options.max_waiting) {
+  if (!request.keeps_place && state.never_begun + request.choices > state.options.max_waiting) {
     return fail(ErrorCode::kResourceExhausted,
                 "{} answers are waiting, at most {} can; try again later", state.never_begun,
                 state.options.max_waiting);

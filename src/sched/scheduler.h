@@ -38,6 +38,8 @@ struct SchedulerOptions {
   std::uint32_t max_drafts = 16;    ///< per sequence and step; needs a DraftSource
   /// Rows of prompts that a step samples (Request::samples_prompt): each has logits.
   std::uint32_t max_scored_rows = 64;
+  /// Prompts that a step sums (Request::sums_prompt): each may bring a result of some size.
+  std::uint32_t max_sums = 4096;
   /// Steps with rows of one sequence planned beyond the one that is awaited. 0: it waits for each.
   std::uint32_t steps_ahead = 0;
   /// Whether a sequence may begin in blocks of others. Else all begin at 0, and answers to one

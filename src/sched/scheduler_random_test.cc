@@ -94,6 +94,7 @@ class RandomRun {
   int forks = 0;
   int copies = 0;
   int refused = 0;
+  int sums = 0;
   SchedulerStats stats() const { return scheduler_.stats(); }
 
  private:
@@ -157,6 +158,9 @@ class RandomRun {
     request.arrival = TimePoint(std::chrono::milliseconds(planned_));
     request.end_tokens = {kSimulatedEnd};
     request.samples_prompt = below(8) == 0;
+    request.sums_prompt = below(8) == 0;
+    request.keeps_place = below(20) == 0;
+    if (request.sums_prompt) request.max_tokens = request.choices = 1;
     const std::uint64_t salt = below(3) == 0 ? 1 : 0;
     if (salt != 0) request.cache_salt = "other";
     const Request copy = request;
@@ -167,6 +171,7 @@ class RandomRun {
       return;
     }
     salts_[copy.id] = salt;
+    if (copy.sums_prompt) summed_.insert(copy.id);
     for (std::uint32_t choice = 0; choice < copy.choices; ++choice) {
       const std::size_t most = std::min<std::size_t>(
           copy.max_tokens,
@@ -187,6 +192,7 @@ class RandomRun {
     if (!step) return false;
     ++planned_;
     copies += static_cast<int>(step->copies.size());
+    note_sums(*step);
     for (const PlannedRows& rows : step->sequences) forks += rows.fork_from ? 1 : 0;
     const auto chance = static_cast<std::uint32_t>(workload_.undo_permille);
     if (below(1000) < chance) {
@@ -224,6 +230,20 @@ class RandomRun {
     const auto progress = scheduler_.commit(sent.plan.id, *sent.result);
     ASSERT_TRUE(progress) << progress.error().message();
     for (const Progress& one : *progress) take(one, *sent.result);
+  }
+
+  /// All rows of such a prompt, in order and from 0, for each number that it has at the stages.
+  void note_sums(const StepPlan& step) {
+    std::uint32_t in_step = 0;
+    for (const PlannedRows& rows : step.sequences) {
+      if (!summed_.contains(rows.key.request)) continue;
+      ++in_step;
+      EXPECT_EQ(rows.past_tokens, summed_rows_[rows.sequence]);
+      EXPECT_FALSE(rows.fork_from || rows.truncate_to || rows.drafts > 0);
+      summed_rows_[rows.sequence] += static_cast<std::uint32_t>(rows.tokens.size());
+    }
+    EXPECT_LE(in_step, workload_.options.max_sums);
+    sums += static_cast<int>(in_step);
   }
 
   void note_scores(const StepPlan& step) {
@@ -283,6 +303,8 @@ class RandomRun {
   Scheduler scheduler_;
   std::unique_ptr<SimulatedChain> chain_;
   std::map<RequestId, std::uint64_t> salts_;
+  std::set<RequestId> summed_;
+  std::map<SequenceId, std::uint32_t> summed_rows_;  ///< planned, by number at the stages
   std::map<ChoiceKey, Expected> expected_;
   std::deque<Sent> sent_;
   std::uint64_t last_request_ = 0;
@@ -301,6 +323,7 @@ Workload workload(std::uint32_t seed) {
   options.max_running = 8;
   options.max_waiting = 20;
   options.max_drafts = 5;
+  options.max_sums = 1 + seed % 3;
   options.priority_step = std::chrono::milliseconds(50);
   const std::uint32_t kind = seed % 7;
   if (kind == 2) {
@@ -326,6 +349,7 @@ TEST_P(SchedulerRandomTest, EachAnswerIsTheOneThatItsPromptGetsAlone) {
   EXPECT_GT(run.undone, 10);
   EXPECT_GT(run.stats().reused_tokens, 500U);
   EXPECT_GT(run.copies, 5);
+  EXPECT_GT(run.sums, 20);
   if (GetParam() % 7 != 6) {
     EXPECT_GT(run.forks, 5);
     EXPECT_GT(run.stats().preemptions, 5U);

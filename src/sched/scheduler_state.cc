@@ -40,8 +40,10 @@ void SchedulerState::remove(Sequence& sequence, bool is_complete) {
   }
   if (sequence.last_step == StepId(0)) --never_begun;
   if (drafts != nullptr) {
-    drafts->finish(sequence.line, is_complete ? std::span<const std::int64_t>(sequence.tokens)
-                                              : std::span<const std::int64_t>());
+    // From a text that nobody continued nothing is to be learned.
+    const bool is_text = is_complete && !sequence.request->sums_prompt;
+    drafts->finish(sequence.line, is_text ? std::span<const std::int64_t>(sequence.tokens)
+                                          : std::span<const std::int64_t>());
   }
   const ChoiceKey key = sequence.key;
   const auto request = requests.find(key.request);

@@ -71,6 +71,10 @@ TEST(SchedulerTest, RefusesByNameWhatCanNeverRun) {
   odd.prompt[1] = -5;
   expect_refused(scheduler.submit(odd), ErrorCode::kInvalidArgument,
                  "prompt: a token id is below 0");
+  Request summed = request(1, 3);
+  summed.sums_prompt = true;
+  expect_refused(scheduler.submit(summed), ErrorCode::kInvalidArgument,
+                 "a prompt that is summed has 1 answers of 4 tokens, expected 1 of 1");
   EXPECT_TRUE(scheduler.is_idle());
   EXPECT_FALSE(scheduler.plan(TimePoint()));
 }
@@ -87,6 +91,44 @@ TEST(SchedulerTest, RefusesWhatIsTooMuchNow) {
   expect_refused(scheduler.cancel(RequestId(77)), ErrorCode::kNotFound, "request 77 is not here");
   expect_refused(scheduler.stop({RequestId(1), 3}), ErrorCode::kNotFound,
                  "answer 3 of request 1 is not here");
+}
+
+TEST(SchedulerTest, WhoTakesAPlaceIsNotTooMany) {
+  Scheduler scheduler(small());
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(scheduler.submit(request(id, 3)));
+  Request next = request(5, 3);
+  next.keeps_place = true;
+  EXPECT_TRUE(scheduler.submit(next));
+  EXPECT_EQ(scheduler.stats().waiting, 5U);
+}
+
+TEST(SchedulerTest, APromptThatIsSummedIsComputedWholeSoManyInAStep) {
+  SchedulerOptions options = small();
+  options.kv_blocks = 32;
+  options.max_sums = 2;
+  Scheduler scheduler(options);
+  ASSERT_TRUE(scheduler.submit(request(1, 9, 1)));
+  must_commit(scheduler, must_plan(scheduler), {5});
+  for (std::uint64_t id = 2; id <= 5; ++id) {
+    Request summed = request(id, 9, 1);
+    summed.prompt = request(1, 9).prompt;
+    summed.sums_prompt = id > 2;
+    ASSERT_TRUE(scheduler.submit(summed));
+  }
+  const StepPlan step = must_plan(scheduler);
+  ASSERT_EQ(step.sequences.size(), 3U) << "one is not summed, two are, the last has to wait";
+  EXPECT_EQ(step.sequences[0].past_tokens, 8U) << "what is cached is used";
+  for (const std::size_t summed : {1U, 2U}) {
+    EXPECT_EQ(step.sequences[summed].past_tokens, 0U);
+    EXPECT_EQ(step.sequences[summed].tokens.size(), 9U);
+    EXPECT_EQ(step.sequences[summed].sampled_rows, std::vector<std::uint32_t>{8});
+  }
+  const auto ended = must_commit(scheduler, step, {5, 5, 5});
+  ASSERT_EQ(ended.size(), 3U);
+  EXPECT_TRUE(ended[2].is_finished);
+  const StepPlan last = must_plan(scheduler);
+  ASSERT_EQ(last.sequences.size(), 1U);
+  EXPECT_EQ(last.sequences[0].past_tokens, 0U);
 }
 
 TEST(SchedulerTest, AnAnswerEndsAtItsTokenItsLengthOrTheKvCache) {

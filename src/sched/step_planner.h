@@ -64,6 +64,7 @@ class StepPlanner {
   std::uint32_t budget_ = 0;  ///< rows that the step still has room for
   std::uint32_t row_count_ = 0;
   std::uint32_t scored_rows_ = 0;
+  std::uint32_t sums_ = 0;
   std::size_t history_tokens_ = 0;  ///< of opened sequences that bring theirs
   bool has_preempted_ = false;
   bool is_short_of_blocks_ = false;

@@ -55,6 +55,7 @@ bool StepPlanner::scores(const Sequence& sequence) {
 
 std::uint32_t StepPlanner::chunk_of(const Sequence& sequence) const {
   const std::uint32_t left = sequence.known() - sequence.planned;
+  if (sequence.request->sums_prompt && sums_ >= state_.options.max_sums) return 0;
   if (scores(sequence) && sequence.scored < sequence.request->prompt.size()) {
     const std::uint32_t room = state_.options.max_scored_rows - scored_rows_;
     return std::min({left, budget_, room});
@@ -68,6 +69,7 @@ void StepPlanner::prefill(Sequence& sequence, std::uint32_t count) {
   std::vector<TokenInput> inputs(first, first + count);
   const std::uint32_t past = sequence.planned;
   add_rows(sequence, std::move(inputs), false);
+  if (sequence.request->sums_prompt) ++sums_;
   std::uint32_t sampled = sequence.known() - 1;
   if (scores(sequence)) {
     sampled = std::min(sampled, std::max(sequence.scored, past));
@@ -87,7 +89,7 @@ void StepPlanner::plan_prefills() {
       const std::uint64_t fit = reach > sequence->planned ? reach - sequence->planned : 0;
       count = static_cast<std::uint32_t>(std::min<std::uint64_t>(count - 1, fit));
     }
-    if (count == 0 && chunk_of(*sequence) == 0) continue;  // no more scores in this step
+    if (count == 0 && chunk_of(*sequence) == 0) continue;  // no more scores or sums in this step
     if (count == 0) {
       is_short_of_blocks_ = true;  // those after it must not take what it waits for
       return;
@@ -123,7 +125,7 @@ const Sequence* StepPlanner::fork_parent(const Sequence& sequence) const {
 
 /// The last token is always computed: it gives the next one. So is what is to be sampled.
 std::uint32_t StepPlanner::reusable_tokens(const Sequence& sequence) const {
-  if (!state_.options.shares_kv) return 0;
+  if (!state_.options.shares_kv || sequence.request->sums_prompt) return 0;
   return scores(sequence) ? std::min(sequence.scored, sequence.known() - 1) : sequence.known() - 1;
 }
 
@@ -183,6 +185,7 @@ bool StepPlanner::begin(Sequence& sequence, const Sequence* parent) {
 
 bool StepPlanner::has_place_for(const Sequence& sequence) const {
   if (scores(sequence) && scored_rows_ >= state_.options.max_scored_rows) return false;
+  if (sequence.request->sums_prompt && sums_ >= state_.options.max_sums) return false;
   return !sequence.request->has_history || history_tokens_ == 0 ||
          history_tokens_ + sequence.known() <= kMostHistory;
 }

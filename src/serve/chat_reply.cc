@@ -71,10 +71,10 @@ void ChatReply::finish(std::size_t answer, const coordinator::Generation& genera
   send(api::chat_chunk(head(), chunk, asked().include_usage));
 }
 
-api::Json ChatReply::whole(const api::Usage& usage) {
+std::string ChatReply::body(const api::Usage& usage) {
   std::vector<api::ChatAnswer> answers;
   for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
-  return api::chat_completion(head(), answers, usage);
+  return api::dump(api::chat_completion(head(), answers, usage));
 }
 
 }  // namespace paceline::serve

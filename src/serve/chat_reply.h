@@ -23,7 +23,7 @@ class ChatReply final : public Reply {
   void add(std::size_t answer, std::span<const wire::Sample> samples,
            std::string_view text) override;
   void finish(std::size_t answer, const coordinator::Generation& generation) override;
-  api::Json whole(const api::Usage& usage) override;
+  std::string body(const api::Usage& usage) override;
   bool is_chat() const override { return true; }
 
   /// To the stream, or to what is answered at the end.

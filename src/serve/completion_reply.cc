@@ -79,10 +79,10 @@ std::vector<api::TokenEntry> CompletionReply::prompt_entries(
   return entries;
 }
 
-api::Json CompletionReply::whole(const api::Usage& usage) {
+std::string CompletionReply::body(const api::Usage& usage) {
   std::vector<api::CompletionAnswer> answers;
   for (Choice& choice : choices_) answers.push_back(std::move(choice.answer));
-  return api::text_completion(head(), answers, usage);
+  return api::dump(api::text_completion(head(), answers, usage));
 }
 
 }  // namespace paceline::serve

@@ -26,7 +26,7 @@ class CompletionReply final : public Reply {
   void add(std::size_t answer, std::span<const wire::Sample> samples,
            std::string_view text) override;
   void finish(std::size_t answer, const coordinator::Generation& generation) override;
-  api::Json whole(const api::Usage& usage) override;
+  std::string body(const api::Usage& usage) override;
   bool is_chat() const override { return false; }
 
   const Prompt& prompt_of(std::size_t answer) const { return prompts_[answer / asked().choices]; }

@@ -4,11 +4,11 @@
 
 #include <utility>
 
-#include "api/embedding_request.h"
 #include "base/version.h"
 #include "serve/answer_form.h"
 #include "serve/chat_reply.h"
 #include "serve/completion_reply.h"
+#include "serve/embedding_reply.h"
 #include "serve/openapi.h"
 #include "serve/prompts.h"
 #include "serve/response_reply.h"
@@ -81,7 +81,7 @@ std::vector<http::Route> Handlers::routes() {
       {"POST", "/v1/chat/completions", [this](const Exchange& exchange) { chat(exchange); }},
       {"POST", "/v1/completions", [this](const Exchange& exchange) { complete(exchange); }},
       {"POST", "/v1/responses", [this](const Exchange& exchange) { create_response(exchange); }},
-      {"POST", "/v1/embeddings", by_reference(&Handlers::embed)},
+      {"POST", "/v1/embeddings", [this](const Exchange& exchange) { embed(exchange); }},
       {"POST", "/tokenize", by_reference(&Handlers::tokenize)},
       {"POST", "/detokenize", by_reference(&Handlers::detokenize)},
       {"GET", "/health", by_reference(&Handlers::health), open},
@@ -210,12 +210,46 @@ void Handlers::create_response(const Exchange& exchange) {
            });
 }
 
-void Handlers::embed(http::Exchange& exchange) {
-  const auto request = api::parse_embedding_request(exchange.request().body);
-  if (!request) return respond(exchange, request.error());
+void Handlers::embed(const Exchange& exchange) {
+  const auto request = api::parse_embedding_request(exchange->request().body);
+  if (!request) return respond(*exchange, request.error());
   const auto found = registry_.find(request->model);
-  if (!found) return respond(exchange, found.error());
-  respond(exchange, api::no_embeddings(found->name));
+  if (!found) return respond(*exchange, found.error());
+  run_embedding(exchange, *request, *found);
+}
+
+void Handlers::run_embedding(const Exchange& exchange, const api::EmbeddingRequest& request,
+                             const ModelRegistry::Found& found) {
+  ServedModel& model = *found.model;
+  if (const auto able = model.check_means(); !able) {
+    return respond(*exchange, api::no_embeddings(found.name, able.error().message()));
+  }
+  if (const auto problem = api::check_size(request, model.mean_width())) {
+    return respond(*exchange, *problem);
+  }
+  const std::size_t context = model.facts().context_tokens;
+  std::vector<api::TokenIds> inputs;
+  for (const api::PromptText& input : request.inputs) {
+    auto tokens = prompt_tokens(model, input, request.add_special_tokens, "input");
+    if (!tokens) return respond(*exchange, tokens.error());
+    if (tokens->size() >= context) {
+      return respond(*exchange, api::input_exceeds_context(inputs.size(), tokens->size(), context));
+    }
+    inputs.push_back(*std::move(tokens));
+  }
+  api::GenerationFields asked;
+  asked.cache_salt = request.cache_salt;
+  coordinator::GenerationRequest like;
+  like.want_mean = true;
+  like.priority = request.priority;
+  like.cache_salt = salt_of(exchange->request(), asked);
+  auto parts = parts_for(exchange, found, asked, "embd-");
+  parts.prompts = inputs.size();
+  const auto reply =
+      std::make_shared<EmbeddingReply>(std::move(parts), std::move(inputs), request.is_base64);
+  const auto begun = reply->begin(std::move(like));
+  if (!begun) return reply->fail(api::from_error(begun.error()));
+  reply->start();
 }
 
 void Handlers::run_chat(const Exchange& exchange, const api::ChatRequest& request,

@@ -8,6 +8,7 @@
 #include "api/answer_parser.h"
 #include "api/chat_request.h"
 #include "api/completion_request.h"
+#include "api/embedding_request.h"
 #include "api/response_request.h"
 #include "base/clock.h"
 #include "http/exchange.h"
@@ -41,8 +42,7 @@ class Handlers {
   void chat(const Exchange& exchange);
   void complete(const Exchange& exchange);
   void create_response(const Exchange& exchange);
-  /// Refused: models of chains give tokens alone.
-  void embed(http::Exchange& exchange);
+  void embed(const Exchange& exchange);
   void tokenize(http::Exchange& exchange);
   void detokenize(http::Exchange& exchange);
   void health(http::Exchange& exchange);
@@ -59,6 +59,8 @@ class Handlers {
                 const MakeReply& make_reply);
   void run_completion(const Exchange& exchange, const api::CompletionRequest& request,
                       const ModelRegistry::Found& found);
+  void run_embedding(const Exchange& exchange, const api::EmbeddingRequest& request,
+                     const ModelRegistry::Found& found);
   Reply::Parts parts_for(const Exchange& exchange, const ModelRegistry::Found& found,
                          const api::GenerationFields& asked, const char* id_prefix) const;
 

@@ -70,22 +70,22 @@ api::Parsed<ChatTokens> chat_tokens(const ServedModel& model, const api::ChatPro
 }
 
 api::Parsed<api::TokenIds> prompt_tokens(const ServedModel& model, const api::PromptText& prompt,
-                                         bool add_special_tokens) {
+                                         bool add_special_tokens, const char* field) {
   if (const auto* ids = std::get_if<api::TokenIds>(&prompt)) {
     const auto size = static_cast<std::int64_t>(model.facts().vocabulary_size);
     const auto outside =
         std::find_if(ids->begin(), ids->end(), [size](auto id) { return id < 0 || id >= size; });
     if (outside == ids->end()) return *ids;
     return tl::unexpected(api::invalid_field(
-        "prompt", fmt::format("token {} is outside the vocabulary of {}", *outside, size)));
+        field, fmt::format("token {} is outside the vocabulary of {}", *outside, size)));
   }
   if (model.tokenizer() == nullptr) {
     return tl::unexpected(
-        api::unsupported_field("prompt", "the model has no tokenizer; give token ids"));
+        api::unsupported_field(field, "the model has no tokenizer; give token ids"));
   }
   auto ids = model.tokenizer()->encode(std::get<std::string>(prompt), add_special_tokens);
-  if (!ids) return tl::unexpected(about_prompt(ids.error(), "prompt"));
-  if (ids->empty()) return tl::unexpected(api::invalid_field("prompt", "is empty"));
+  if (!ids) return tl::unexpected(about_prompt(ids.error(), field));
+  if (ids->empty()) return tl::unexpected(api::invalid_field(field, "is empty"));
   return *std::move(ids);
 }
 

@@ -17,9 +17,10 @@ struct ChatTokens {
 /// 400 with the template's own message where it raises one, or where there is none.
 api::Parsed<ChatTokens> chat_tokens(const ServedModel& model, const api::ChatPrompt& prompt);
 
-/// 400 where text meets a model without a tokenizer, or an id is outside the vocabulary.
+/// 400, by the name of the request's field, where text meets a model without a tokenizer, or an id
+/// is outside the vocabulary.
 api::Parsed<api::TokenIds> prompt_tokens(const ServedModel& model, const api::PromptText& prompt,
-                                         bool add_special_tokens);
+                                         bool add_special_tokens, const char* field = "prompt");
 
 /// What `echo` gives back.
 std::string prompt_text(const ServedModel& model, const api::PromptText& prompt);

@@ -37,8 +37,12 @@ class Reply::PromptListener final : public coordinator::AnswerListener {
   }
   void on_finished(std::uint32_t choice, const coordinator::Generation& generation) override {
     reply_->on_finished(first_ + choice, generation);
+    reply_->go_on();
   }
-  void on_failed(const Error& error) override { reply_->on_failed(error); }
+  void on_failed(const Error& error) override {
+    reply_->on_failed(error);
+    reply_->go_on();
+  }
 
  private:
   const std::shared_ptr<Reply> reply_;
@@ -122,7 +126,7 @@ void Reply::on_finished(std::size_t answer, const coordinator::Generation& gener
   }
   count(answer, generation);
   finish(answer, generation);
-  if (finished_ == answers()) end_locked();
+  if (finished_ == answers() && !is_over_) end_locked();
 }
 
 void Reply::on_failed(const Error& error) {
@@ -136,6 +140,11 @@ void Reply::on_failed(const Error& error) {
   fail(api::from_error(error));
 }
 
+void Reply::abandon(std::size_t answers) {
+  const std::lock_guard lock(mutex_);
+  meter_.abandon(answers, parts_.clock->now());
+}
+
 void Reply::count(std::size_t answer, const coordinator::Generation& generation) {
   if (asked().max_tokens != 0U) usage_.completion_tokens += generation.tokens.size();
   if (answer % asked().choices != 0) return;  // the prompt counts once
@@ -146,7 +155,7 @@ void Reply::count(std::size_t answer, const coordinator::Generation& generation)
 void Reply::end_locked() {
   if (!asked().stream) {
     is_over_ = true;
-    return respond(*parts_.exchange, whole(usage_));
+    return respond_text(*parts_.exchange, body(usage_));
   }
   end_stream(usage_);
   is_over_ = true;

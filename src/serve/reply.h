@@ -62,8 +62,17 @@ class Reply : public std::enable_shared_from_this<Reply> {
   virtual void add(std::size_t answer, std::span<const wire::Sample> samples,
                    std::string_view text) = 0;
   virtual void finish(std::size_t answer, const coordinator::Generation& generation) = 0;
-  virtual api::Json whole(const api::Usage& usage) = 0;
+  /// All of an answer that is no stream.
+  virtual std::string body(const api::Usage& usage) = 0;
   virtual bool is_chat() const = 0;
+
+  /// After each answer's end, with no mutex held: more may be submitted.
+  virtual void go_on() {}
+  bool is_over() const { return is_over_; }
+  /// As many answers were never asked for, and never will be.
+  void abandon(std::size_t answers);
+  /// As fail(), with the mutex held; what is under way is left to whoever hears of its end.
+  void fail_locked(const api::ApiError& error);
 
   /// How a stream ends, and how one fails that has begun. Both end the exchange.
   virtual void end_stream(const api::Usage& usage);
@@ -81,7 +90,6 @@ class Reply : public std::enable_shared_from_this<Reply> {
   void on_finished(std::size_t answer, const coordinator::Generation& generation);
   void on_failed(const Error& error);
   void count(std::size_t answer, const coordinator::Generation& generation);
-  void fail_locked(const api::ApiError& error);
   void end_locked();
   void cancel_all();
 
@@ -100,5 +108,6 @@ class Reply : public std::enable_shared_from_this<Reply> {
 };
 
 using rest::respond;
+using rest::respond_text;
 
 }  // namespace paceline::serve

@@ -53,7 +53,8 @@ void RequestMeter::count_prompt(const coordinator::Generation& generation) {
 }
 
 void RequestMeter::finish(const coordinator::Generation& generation, bool is_first, TimePoint now) {
-  if (is_first && !generation.tokens.empty()) count_prompt(generation);
+  const bool was_computed = !generation.tokens.empty() || !generation.mean.empty();
+  if (is_first && was_computed) count_prompt(generation);
   request_.queue = std::max(request_.queue, generation.queue_time);
   if (meters_.metrics != nullptr) {
     obs::RequestTimes times;
@@ -77,10 +78,15 @@ void RequestMeter::fail(std::size_t answers, TimePoint now) {
   end(answers, obs::to_string(obs::FinishedReason::kError), now);
 }
 
+void RequestMeter::abandon(std::size_t answers, TimePoint now) {
+  const std::string reason = request_.end;
+  if (answers > 0) end(answers, reason, now);
+}
+
 void RequestMeter::end(std::size_t answers, std::string_view reason, TimePoint now) {
   ended_ += answers;
-  if (meters_.log == nullptr || ended_ != last_tokens_.size()) return;
   request_.end = reason;
+  if (meters_.log == nullptr || ended_ != last_tokens_.size()) return;
   request_.whole = now - begin_;
   request_.unix_seconds = system::unix_seconds();
   meters_.log->add(request_);

@@ -36,6 +36,8 @@ class RequestMeter {
   void finish(const coordinator::Generation& generation, bool is_first, TimePoint now);
   /// Answers that the chain's failure ended.
   void fail(std::size_t answers, TimePoint now);
+  /// Answers that nobody was asked for, since the request has ended: as the last one did.
+  void abandon(std::size_t answers, TimePoint now);
 
  private:
   void count_prompt(const coordinator::Generation& generation);

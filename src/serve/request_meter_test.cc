@@ -86,6 +86,26 @@ TEST(RequestMeterTest, AFailedRequestIsLoggedOnce) {
   EXPECT_FALSE(log.after(0)[0].first_token);
 }
 
+TEST(RequestMeterTest, WhatNobodyWasAskedForEndsAsTheLastOneDid) {
+  obs::RequestLog log;
+  RequestMeter meter({nullptr, nullptr, &log}, 5, TimePoint());
+  meter.abandon(0, TimePoint());
+  coordinator::Generation embedded;
+  embedded.prompt_tokens = 7;
+  embedded.mean = {1.0F};
+  embedded.finish_reason = coordinator::FinishReason::kStop;
+  meter.finish(embedded, true, TimePoint());
+  coordinator::Generation cancelled;
+  cancelled.prompt_tokens = 9;
+  cancelled.finish_reason = coordinator::FinishReason::kCancelled;
+  meter.finish(cancelled, true, TimePoint());
+  EXPECT_TRUE(log.after(0).empty());
+  meter.abandon(3, TimePoint() + milliseconds(6));
+  ASSERT_EQ(log.after(0).size(), 1U);
+  EXPECT_EQ(log.after(0)[0].end, "cancelled");
+  EXPECT_EQ(log.after(0)[0].prompt_tokens, 7U) << "of those that were computed";
+}
+
 TEST(RequestMeterTest, WithoutMetricsNothingIsCounted) {
   RequestMeter meter({}, 1, TimePoint());
   meter.add_tokens(0, 1, TimePoint());

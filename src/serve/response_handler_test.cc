@@ -143,18 +143,5 @@ TEST_F(ResponseHandlerTest, TheFormOfTheTextAndOfCallsGoToTheLastStage) {
                400, "text.format.schema", "invalid_value");
 }
 
-TEST_F(ResponseHandlerTest, EmbeddingsAreRefusedByName) {
-  const auto embed = [this](const std::string& body) {
-    auto exchange = std::make_shared<FakeExchange>(body);
-    handlers_->embed(*exchange);
-    return exchange;
-  };
-  const auto refused = embed(R"({"input": "x", "model": "test"})");
-  expect_error(refused, 400, "model", "unsupported_model");
-  EXPECT_THAT(refused->text(), HasSubstr("'test' gives no embeddings"));
-  expect_error(embed("{}"), 400, "input", "missing_required_parameter");
-  expect_error(embed(R"({"input": "x", "model": "other"})"), 404, "model", "model_not_found");
-}
-
 }  // namespace
 }  // namespace paceline::serve

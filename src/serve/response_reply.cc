@@ -54,11 +54,11 @@ void ResponseReply::finish(std::size_t /*answer*/, const coordinator::Generation
   end_.is_cut = generation.finish_reason == coordinator::FinishReason::kLength;
 }
 
-api::Json ResponseReply::whole(const api::Usage& usage) {
+std::string ResponseReply::body(const api::Usage& usage) {
   end_.usage = usage;
   end_.at = system::unix_seconds();
   (void)writer_.finish(end_);
-  return writer_.response();
+  return api::dump(writer_.response());
 }
 
 void ResponseReply::end_stream(const api::Usage& usage) {

@@ -18,7 +18,7 @@ class ResponseReply final : public Reply {
   void add(std::size_t answer, std::span<const wire::Sample> samples,
            std::string_view text) override;
   void finish(std::size_t answer, const coordinator::Generation& generation) override;
-  api::Json whole(const api::Usage& usage) override;
+  std::string body(const api::Usage& usage) override;
   bool is_chat() const override { return true; }
   void end_stream(const api::Usage& usage) override;
   void fail_stream(const api::ApiError& error) override;

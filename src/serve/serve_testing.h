@@ -149,6 +149,8 @@ class ServeTest : public testing::Test {
     options.scheduler.max_choices = 1024;
     options.speculation = coordinator::Speculation::kOff;
     options.vocabulary_size = static_cast<std::uint64_t>(tokenizer_.vocabulary_size());
+    options.mean_width = mean_width_;
+    options.why_no_means = why_no_means_;
     chain_ = std::make_unique<coordinator::FakeChain>();
     chain_->model = [this](const text::Ids& tokens) { return next_token(tokens); };
     generator_ =
@@ -163,8 +165,8 @@ class ServeTest : public testing::Test {
     parts.stages = [this] { return stages_; };
     registry_ = std::make_unique<ModelRegistry>();
     registry_->set_ready("test", std::make_shared<ServedModel>(std::move(parts)));
-    handlers_ = std::make_unique<Handlers>(*registry_, clock_,
-                                           HandlerOptions{ping_interval_, metrics_.get(), nullptr, &log_});
+    handlers_ = std::make_unique<Handlers>(
+        *registry_, clock_, HandlerOptions{ping_interval_, metrics_.get(), nullptr, &log_});
     say("Hello there.");
   }
   void stop() {
@@ -224,6 +226,8 @@ class ServeTest : public testing::Test {
   const text::Tokenizer tokenizer_ = text::test_tokenizer("bpe");
   const SteadyClock clock_;
   std::string chat_source_ = "<tool_call>";
+  std::uint64_t mean_width_ = coordinator::FakeChain::kMeanWidth;
+  std::string why_no_means_;
   Duration ping_interval_ = std::chrono::seconds(15);
   std::unique_ptr<coordinator::FakeChain> chain_;
   std::unique_ptr<coordinator::BatchGenerator> generator_;

@@ -81,6 +81,9 @@ class ServedModel {
   /// Whether the last stage can compile it, by compiling it here, for the first of those alike.
   /// kInvalidArgument where it is none or meets a limit, or no stage masks tokens.
   Status check_grammar(const GrammarSpec& spec);
+  /// As BatchGenerator: whether there are means of prompts, and why not; how many values they have.
+  Status check_means() const { return parts_.generator->check_means(); }
+  std::uint64_t mean_width() const { return parts_.generator->mean_width(); }
   /// All that is under way fails with `reason`.
   void end_all(Error reason);
   obs::ModelMetrics* metrics() const { return parts_.metrics; }

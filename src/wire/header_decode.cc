@@ -136,6 +136,7 @@ Result<Message> decode(const proto::StageReady& in, const Limits& limits) {
   out.max_sequences = in.max_sequences();
   out.keeps_kv_apart = in.keeps_kv_apart();
   out.masks_grammars = in.masks_grammars();
+  out.mean_width = in.mean_width();
   return out;
 }
 

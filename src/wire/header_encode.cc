@@ -96,6 +96,7 @@ void put(const SequenceSpec& spec, proto::SequenceSpec& out) {
   for (const std::int64_t token : spec.history) out.add_history(static_cast<std::uint32_t>(token));
   out.set_want_logits_digest(spec.want_logits_digest);
   out.set_prompt_tokens(spec.prompt_tokens);
+  out.set_want_mean(spec.want_mean);
 }
 
 /// One overload per message.
@@ -168,6 +169,7 @@ class Encoder {
     out.set_max_sequences(m.max_sequences);
     out.set_keeps_kv_apart(m.keeps_kv_apart);
     out.set_masks_grammars(m.masks_grammars);
+    out.set_mean_width(m.mean_width);
   }
 
   void operator()(const LinkStage& m) const {
@@ -224,6 +226,7 @@ class Encoder {
         added.add_top_logprobs(entry.logprob);
       }
       added.set_failure(sample.failure);
+      added.mutable_mean()->Assign(sample.mean.begin(), sample.mean.end());
     }
     for (const StageTime& time : m.stage_times) put(time, *out.add_stage_times());
     out.set_error_code(static_cast<std::uint32_t>(m.error_code));

@@ -23,6 +23,7 @@ struct Limits {
   std::uint32_t stop_tokens = 256;         ///< the same
   std::uint32_t grammar_bytes = 1U << 16;  ///< the same
   std::uint32_t top_logprobs = 20;         ///< per sample
+  std::uint32_t mean_values = 1U << 20;    ///< of all samples of a result
   std::uint32_t route = 256;
   std::uint32_t packages = 1024;
   std::uint32_t tensors = 16;  ///< also boundary specifications

@@ -138,7 +138,8 @@ struct StageReady {
   std::uint32_t max_sequences = 0;         ///< that it holds at a time; 0: as many as have blocks
   bool keeps_kv_apart = false;  ///< no forks, block copies or prefixes: each sequence begins at 0
   LinkPrecision link_precision = LinkPrecision::kNative;  ///< an older peer says nothing
-  bool masks_grammars = false;  ///< last stage only; an older peer would answer in any form
+  bool masks_grammars = false;   ///< last stage only; an older peer would answer in any form
+  std::uint64_t mean_width = 0;  ///< last stage only: of SequenceSpec::want_mean; 0: it gives none
   friend bool operator==(const StageReady&, const StageReady&) = default;
 };
 
@@ -204,6 +205,8 @@ struct SequenceSpec {
   std::vector<std::int64_t> history;  ///< tokens from position 0 on that count for the sampler
   bool want_logits_digest = false;
   std::uint32_t prompt_tokens = 0;  ///< where the answer begins
+  /// The sample after the prompt comes with the mean of what the head reads of the prompt's rows.
+  bool want_mean = false;
   friend bool operator==(const SequenceSpec&, const SequenceSpec&) = default;
 };
 
@@ -261,6 +264,7 @@ struct Sample {
   std::vector<TokenLogprob> top = {};  ///< the likeliest, where asked for
   /// Why the sequence gets no further (its grammar allows no token); then `token` means nothing.
   std::string failure = {};
+  std::vector<float> mean = {};  ///< of the prompt's rows; empty unless asked for
   friend bool operator==(const Sample&, const Sample&) = default;
 };
 

@@ -120,6 +120,7 @@ SequenceSpec RandomFrames::spec(std::uint64_t id) {
   spec.history.resize(number(0, 9));
   for (auto& earlier : spec.history) earlier = token();
   spec.want_logits_digest = number(0, 1) == 1;
+  spec.want_mean = number(0, 1) == 1;
   return spec;
 }
 
@@ -244,6 +245,7 @@ StageReady RandomFrames::ready() {
   m.max_sequences = static_cast<std::uint32_t>(number(0, kMax32));
   m.keeps_kv_apart = number(0, 1) == 1;
   m.masks_grammars = number(0, 1) == 1;
+  m.mean_width = number(0, kMax64);
   m.form = text(20);
   m.compile_us = number(0, kMax64);
   return m;
@@ -258,6 +260,8 @@ StepResult RandomFrames::result() {
               static_cast<std::int64_t>(number(0, kMaxToken)),
               -static_cast<float>(number(0, 1000)) / 64.0F, number(0, kMax64)};
     if (number(0, 3) == 0) sample.failure = text(60);
+    if (number(0, 3) == 0) sample.mean.resize(number(1, 9));
+    for (auto& value : sample.mean) value = static_cast<float>(number(0, 1000)) / 64.0F - 8.0F;
     sample.top.resize(number(0, 3));
     for (auto& entry : sample.top) {
       entry = {std::int64_t{token()}, -static_cast<float>(number(0, 1000)) / 64.0F};

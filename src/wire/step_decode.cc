@@ -112,6 +112,7 @@ Result<SequenceSpec> spec_from(const proto::SequenceSpec& in) {
   out.history.assign(in.history().begin(), in.history().end());
   out.want_logits_digest = in.want_logits_digest();
   out.prompt_tokens = in.prompt_tokens();
+  out.want_mean = in.want_mean();
   return out;
 }
 
@@ -128,6 +129,7 @@ Result<Sample> sample_from(const proto::Sample& in) {
     out.top.push_back({in.top_tokens(i), in.top_logprobs(i)});
   }
   out.failure = in.failure();
+  out.mean.assign(in.mean().begin(), in.mean().end());
   return out;
 }
 

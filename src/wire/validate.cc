@@ -139,6 +139,7 @@ class Validator {
   Status operator()(const StepResult& m) const {
     PACELINE_RETURN_IF_ERROR(
         check_count("step_result.samples", m.samples.size(), limits_.step_tokens));
+    std::uint64_t means = 0;
     for (const Sample& sample : m.samples) {
       PACELINE_RETURN_IF_ERROR(check_token("step_result.samples", sample.token));
       PACELINE_RETURN_IF_ERROR(
@@ -148,7 +149,10 @@ class Validator {
       }
       PACELINE_RETURN_IF_ERROR(
           check_text("step_result.samples.failure", sample.failure, limits_.message_bytes));
+      means += sample.mean.size();
     }
+    PACELINE_RETURN_IF_ERROR(
+        check_count("step_result.samples.mean: values", means, limits_.mean_values));
     PACELINE_RETURN_IF_ERROR(
         check_count("step_result.stage_times", m.stage_times.size(), limits_.route));
     return check_text("step_result.error_message", m.error_message, limits_.message_bytes);

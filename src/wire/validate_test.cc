@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "wire/codec.h"
-#include "wire/proto_include.h"
 
 namespace paceline::wire {
 namespace {
@@ -36,9 +35,21 @@ struct Case {
   std::function<void(Frame&, Step&)> change;
 };
 
-TEST(ValidateTest, StepsThatDoNotFitTogetherAreRefused) {
+/// Each is the good step of its stage, changed in one place.
+void expect_refusals(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    Frame frame = good_step(c.stage);
+    c.change(frame, std::get<Step>(frame.message));
+    EXPECT_EQ(refusal(frame), c.expected);
+  }
+}
+
+TEST(ValidateTest, GoodStepsAreAccepted) {
   ASSERT_EQ(refusal(good_step(0)), "accepted");
   ASSERT_EQ(refusal(good_step(1)), "accepted");
+}
+
+TEST(ValidateTest, SequencesThatDoNotFitTogetherAreRefused) {
   const std::vector<Case> cases = {
       {"step.sequences.tokens: 1 for sequence 5, expected 2 (stage 0)", 0,
        [](Frame&, Step& s) { s.sequences[0].tokens.pop_back(); }},
@@ -66,6 +77,12 @@ TEST(ValidateTest, StepsThatDoNotFitTogetherAreRefused) {
        [](Frame&, Step& s) { s.sequences[0].operations.assign(65, Free{}); }},
       {"step.sequences.blocks: groups: 17, at most 16", 1,
        [](Frame&, Step& s) { s.sequences[0].blocks.resize(17); }},
+  };
+  expect_refusals(cases);
+}
+
+TEST(ValidateTest, SamplingOutOfItsRangeIsRefused) {
+  const std::vector<Case> cases = {
       {"step.opened.temperature: nan, expected 0 or more", 1,
        [](Frame&, Step& s) { s.opened[0].sampling.temperature = std::nan(""); }},
       {"step.opened.top_p: 1.5, expected 0 to 1", 1,
@@ -98,6 +115,14 @@ TEST(ValidateTest, StepsThatDoNotFitTogetherAreRefused) {
        }},
       {"step.opened.logprobs: 21, at most 20", 1,
        [](Frame&, Step& s) { s.opened[0].sampling.logprobs = 21; }},
+      {"step.opened.history: token id 2147483648, expected 0 to 2147483647", 1,
+       [](Frame&, Step& s) { s.opened[0].history = {1LL << 31}; }},
+  };
+  expect_refusals(cases);
+}
+
+TEST(ValidateTest, DraftsOfOtherThanTheLastRowsAreRefused) {
+  const std::vector<Case> cases = {
       {"step.sequences.drafts: 1 for sequence 5, expected its last 2 rows among the sampled ones",
        1, [](Frame&, Step& s) { s.sequences[0].drafts = {3}; }},
       {"step.sequences.drafts: 3 for sequence 5, expected its last 4 rows among the sampled ones",
@@ -117,8 +142,12 @@ TEST(ValidateTest, StepsThatDoNotFitTogetherAreRefused) {
          s.sequences[0].sampled_rows = {0, 1};
          s.sequences[0].drafts = {1U << 31};
        }},
-      {"step.opened.history: token id 2147483648, expected 0 to 2147483647", 1,
-       [](Frame&, Step& s) { s.opened[0].history = {1LL << 31}; }},
+  };
+  expect_refusals(cases);
+}
+
+TEST(ValidateTest, TensorsThatDoNotFitTheStepAreRefused) {
+  const std::vector<Case> cases = {
       {"step: 2 rows for stage 1 without tensors", 1, [](Frame& f, Step&) { f.tensors.clear(); }},
       {"step: 1 tensors without rows", 1, [](Frame&, Step& s) { s.sequences.clear(); }},
       {"tensor 'hidden': 4 rows, but the step has 2", 1,
@@ -142,11 +171,7 @@ TEST(ValidateTest, StepsThatDoNotFitTogetherAreRefused) {
        [](Frame& f, Step&) { f.tensors[0].name.assign(257, 'a'); }},
       {"tensors: 17, at most 16", 1, [](Frame& f, Step&) { f.tensors.assign(17, f.tensors[0]); }},
   };
-  for (const Case& c : cases) {
-    Frame frame = good_step(c.stage);
-    c.change(frame, std::get<Step>(frame.message));
-    EXPECT_EQ(refusal(frame), c.expected);
-  }
+  expect_refusals(cases);
 }
 
 TEST(ValidateTest, DraftsOfTheLastRowsAreAccepted) {
@@ -169,6 +194,16 @@ TEST(ValidateTest, TheLikeliestOfASampleAreBounded) {
   result.samples[0].top = {{-1, 0.0F}};
   EXPECT_EQ(refusal({{}, result, {}}),
             "step_result.samples.top: token id -1, expected 0 to 2147483647");
+}
+
+TEST(ValidateTest, TheMeansOfAResultAreBounded) {
+  StepResult result;
+  result.samples.resize(2);
+  for (auto& sample : result.samples) sample.mean.resize(std::size_t{1} << 19);
+  EXPECT_EQ(refusal({{}, result, {}}), "accepted");
+  result.samples[1].mean.push_back(0.0F);
+  EXPECT_EQ(refusal({{}, result, {}}),
+            "step_result.samples.mean: values: 1048577, at most 1048576");
 }
 
 TEST(ValidateTest, CountsAreHeldAgainstTheLimits) {
@@ -268,158 +303,6 @@ TEST(ValidateTest, APieceIsAskedForWithinBounds) {
   ++bad.offset;
   EXPECT_EQ(refusal({{}, bad, {}}),
             "read_piece.offset: 9007199254740993, at most 9007199254740992");
-}
-
-/// Decodes what a peer of another make could send.
-std::string decoded(Kind kind, const proto::Header& header, const Limits& limits = {}) {
-  std::vector<std::byte> bytes(header.ByteSizeLong());
-  EXPECT_TRUE(header.SerializeToArray(bytes.data(), static_cast<int>(bytes.size())));
-  const auto message = decode_header(kind, bytes, limits);
-  return message ? "accepted" : message.error().message();
-}
-
-TEST(DecodeHeaderTest, AnEngineThatIsNotNamedIsThePagedOne) {
-  for (const std::uint32_t number : {0U, 1U}) {
-    proto::Header header;
-    header.mutable_assign_stage()->set_profile(1);
-    header.mutable_assign_stage()->set_engine(number);
-    std::vector<std::byte> bytes(header.ByteSizeLong());
-    EXPECT_TRUE(header.SerializeToArray(bytes.data(), static_cast<int>(bytes.size())));
-    const auto message = decode_header(Kind::kAssignStage, bytes, Limits());
-    ASSERT_TRUE(message) << message.error().message();
-    EXPECT_EQ(std::get<AssignStage>(message->message).engine, EngineKind::kPaged);
-  }
-}
-
-TEST(DecodeHeaderTest, UnknownNumbersAreRefusedByName) {
-  proto::Header header;
-  header.mutable_hello()->set_role(4);
-  EXPECT_EQ(decoded(Kind::kHello, header), "hello.role: 4 is not known to this version");
-  header.mutable_assign_stage()->set_profile(0);
-  EXPECT_EQ(decoded(Kind::kAssignStage, header),
-            "assign_stage.profile: 0 is not known to this version");
-  header.mutable_assign_stage()->set_profile(1);
-  header.mutable_assign_stage()->set_engine(3);
-  EXPECT_EQ(decoded(Kind::kAssignStage, header),
-            "assign_stage.engine: 3 is not known to this version");
-  header.mutable_stage_ready()->set_engine(3);
-  EXPECT_EQ(decoded(Kind::kStageReady, header),
-            "stage_ready.engine: 3 is not known to this version");
-  header.mutable_link_stage()->set_profile(1);
-  header.mutable_link_stage()->add_boundary()->set_type(99);
-  EXPECT_EQ(decoded(Kind::kLinkStage, header),
-            "link_stage.boundary: 99 is not known to this version");
-  header.mutable_link_stage()->clear_boundary();
-  header.mutable_link_stage()->set_engine(3);
-  EXPECT_EQ(decoded(Kind::kLinkStage, header), "link_stage.engine: 3 is not known to this version");
-  header.mutable_step_result()->set_outcome(4);
-  EXPECT_EQ(decoded(Kind::kStepResult, header),
-            "step_result.outcome: 4 is not known to this version");
-  header.mutable_fault()->set_regarding(17);
-  EXPECT_EQ(decoded(Kind::kFault, header), "fault.regarding: 17 is not known to this version");
-  header.mutable_step()->add_sequences()->add_operations();
-  EXPECT_EQ(decoded(Kind::kStep, header),
-            "step.sequences.operations: an operation that this version does not know");
-  header.mutable_step()->clear_sequences();
-  header.add_tensors()->set_type(8);
-  EXPECT_EQ(decoded(Kind::kStep, header), "tensor.type: 8 is not known to this version");
-}
-
-TEST(DecodeHeaderTest, AnUnknownErrorCodeBecomesUnknown) {
-  proto::Header header;
-  header.mutable_fault()->set_code(200);
-  std::vector<std::byte> bytes(header.ByteSizeLong());
-  ASSERT_TRUE(header.SerializeToArray(bytes.data(), static_cast<int>(bytes.size())));
-  const auto message = decode_header(Kind::kFault, bytes, {});
-  ASSERT_TRUE(message);
-  EXPECT_EQ(std::get<Fault>(message->message).code, ErrorCode::kUnknown);
-}
-
-TEST(DecodeHeaderTest, TheKindMustAgreeWithTheBody) {
-  proto::Header header;
-  EXPECT_EQ(decoded(Kind::kPing, header), "message header: holds no message");
-  header.mutable_pong();
-  EXPECT_EQ(decoded(Kind::kPing, header), "kind: the frame says ping, its header holds pong");
-}
-
-TEST(DecodeHeaderTest, ReferencesStandAtPlacesOfZeroAndRise) {
-  for (const std::uint32_t index : {0U, 2U}) {
-    proto::Header header;
-    auto& sequence = *header.mutable_step()->add_sequences();
-    sequence.add_tokens(5);
-    sequence.add_tokens(0);
-    sequence.add_references()->set_index(1);
-    EXPECT_EQ(decoded(Kind::kStep, header), "accepted");
-    sequence.mutable_references(0)->set_index(index);
-    EXPECT_NE(decoded(Kind::kStep, header), "accepted") << index;
-    sequence.mutable_references(0)->set_index(1);
-    sequence.add_references()->set_index(1);
-    EXPECT_NE(decoded(Kind::kStep, header), "accepted") << "repeated";
-  }
-}
-
-TEST(DecodeHeaderTest, TokensAndTheirNumbersComeInPairs) {
-  proto::Header header;
-  auto& opened = *header.mutable_step()->add_opened();
-  opened.add_biased_tokens(3);
-  EXPECT_EQ(decoded(Kind::kStep, header), "step.opened.logit_bias: 1 tokens with 0 numbers");
-  opened.add_biases(0.5F);
-  EXPECT_EQ(decoded(Kind::kStep, header), "accepted");
-  header.mutable_step_result()->set_outcome(1);
-  auto& sample = *header.mutable_step_result()->add_samples();
-  sample.add_top_logprobs(-1);
-  EXPECT_EQ(decoded(Kind::kStepResult, header), "step_result.samples.top: 0 tokens with 1 numbers");
-}
-
-TEST(DecodeHeaderTest, AGrammarOfAnUnknownKindIsRefused) {
-  proto::Header header;
-  auto& opened = *header.mutable_step()->add_opened();
-  opened.set_grammar("a");
-  opened.set_grammar_kind(4);
-  EXPECT_EQ(decoded(Kind::kStep, header), "accepted");
-  opened.set_grammar_kind(5);
-  EXPECT_EQ(decoded(Kind::kStep, header),
-            "step.opened.grammar: kind 5 is not known to this version");
-}
-
-// What a peer that knows no penalties sends means none.
-TEST(DecodeHeaderTest, AbsentSamplingFieldsMeanNothingIsDone) {
-  proto::Header header;
-  header.mutable_step()->add_opened();
-  std::vector<std::byte> bytes(header.ByteSizeLong());
-  ASSERT_TRUE(header.SerializeToArray(bytes.data(), static_cast<int>(bytes.size())));
-  const auto message = decode_header(Kind::kStep, bytes, {});
-  ASSERT_TRUE(message);
-  sampling::SamplingSpec plain;
-  plain.top_p = 0;  // the only field whose absence is no value
-  EXPECT_EQ(std::get<Step>(message->message).opened.at(0).sampling, plain);
-}
-
-TEST(DecodeHeaderTest, ManySmallFieldsAreRefusedBeforeTheyAreParsed) {
-  proto::Header header;
-  for (int i = 0; i < 1000; ++i) header.mutable_step()->add_sequences();
-  Limits limits;
-  limits.header_fields = 1001;  // and the step itself
-  EXPECT_EQ(decoded(Kind::kStep, header, limits), "accepted");
-  limits.header_fields = 1000;
-  EXPECT_EQ(decoded(Kind::kStep, header, limits), "message header: more than 1000 fields");
-  limits = {};
-  limits.step_tokens = 2;
-  for (int i = 0; i < 3; ++i) header.mutable_step()->mutable_sequences(0)->add_tokens(1);
-  EXPECT_EQ(decoded(Kind::kStep, header, limits),
-            "step: 3 tokens and 0 of history, at most 2 and 1048576");
-}
-
-TEST(DecodeHeaderTest, DamagedBytesAreDataLoss) {
-  const std::vector<std::vector<int>> damaged = {
-      {0x0a}, {0x0a, 0x05, 0x00}, {0x0b}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0x0d, 1, 2}, {0}};
-  for (const auto& values : damaged) {
-    std::vector<std::byte> bytes;
-    for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
-    const auto message = decode_header(Kind::kPing, bytes, {});
-    ASSERT_FALSE(message);
-    EXPECT_EQ(message.error().code(), ErrorCode::kDataLoss) << message.error().message();
-  }
 }
 
 }  // namespace

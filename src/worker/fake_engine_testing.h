@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kFakeBlockTokens = 4;
 
 /// Each layer keeps the numbers that reach it; a row's number becomes a function of all of them up
 /// to its position. A boundary row is the number twice, as f32; the logits of a row are 1 at the
-/// number and 0 elsewhere. Thread-compatible.
+/// number and 0 elsewhere; what its head reads of it are two functions of it. Thread-compatible.
 class FakeEngine final : public engine::StageEngine {
  public:
   FakeEngine(LayerRange layers, std::uint32_t all_layers) {
@@ -34,6 +34,7 @@ class FakeEngine final : public engine::StageEngine {
     if (!info_.is_first) info_.input_boundary = boundary;
     if (!info_.is_last) info_.output_boundary = boundary;
     if (info_.is_last) info_.vocabulary_size = kFakeVocabulary;
+    if (info_.is_last) info_.final_width = 2;
     info_.weight_bytes = 1000ULL * layers.size();
     info_.kv_bytes = 10ULL * layers.size();
   }
@@ -45,6 +46,9 @@ class FakeEngine final : public engine::StageEngine {
     info_.max_sequences = 1;
     info_.shares_kv = false;
   }
+
+  /// As engines that know nothing of final rows.
+  void give_no_final_rows() { info_.final_width = 0; }
 
   void set_tokenizer(std::filesystem::path path) { info_.tokenizer = std::move(path); }
 
@@ -64,6 +68,7 @@ class FakeEngine final : public engine::StageEngine {
     }
     boundary_.clear();
     logits_.clear();
+    final_rows_.clear();
     std::size_t first_row = 0;
     for (const engine::SequenceRows& sequence : batch.sequences) {
       run_sequence(batch, sequence, first_row);
@@ -71,6 +76,7 @@ class FakeEngine final : public engine::StageEngine {
     }
     engine::StageOutput output;
     output.logits = logits_;
+    if (batch.wants_final_rows) output.final_rows = final_rows_;
     if (!info_.is_last) output.boundaries = {std::as_bytes(std::span(boundary_))};
     return output;
   }
@@ -121,6 +127,8 @@ class FakeEngine final : public engine::StageEngine {
       }
       boundary_.insert(boundary_.end(), 2, static_cast<float>(number));
       numbers_of_rows_[row] = number;
+      final_rows_.push_back(static_cast<float>(number) / 7.0F);
+      final_rows_.push_back(-static_cast<float>(number * number));
     }
     if (!info_.is_last) return;
     for (const std::uint32_t row : sequence.sampled_rows) {
@@ -137,7 +145,27 @@ class FakeEngine final : public engine::StageEngine {
   std::map<std::uint32_t, std::uint32_t> numbers_of_rows_;
   std::vector<float> boundary_;
   std::vector<float> logits_;
+  std::vector<float> final_rows_;
 };
+
+/// The mean of what the head of the whole fake model reads of the prompt's rows.
+inline std::vector<float> fake_mean(const std::vector<std::int64_t>& prompt, std::uint32_t layers) {
+  FakeEngine engine({0, layers}, layers);
+  engine::SequenceRows rows;
+  rows.new_tokens = static_cast<std::uint32_t>(prompt.size());
+  for (std::uint32_t block = 0; block * kFakeBlockTokens < prompt.size(); ++block) {
+    rows.blocks.emplace_back(block);
+  }
+  engine::StageBatch batch;
+  batch.sequences = {rows};
+  batch.tokens = prompt;
+  batch.wants_final_rows = true;
+  const auto final_rows = engine.run(batch).value().final_rows;
+  std::vector<double> sums(2);
+  for (std::size_t i = 0; i < final_rows.size(); ++i) sums[i % 2] += double{final_rows[i]};
+  const auto count = static_cast<double>(prompt.size());
+  return {static_cast<float>(sums[0] / count), static_cast<float>(sums[1] / count)};
+}
 
 /// The greedy answer of the whole fake model of `layers` layers.
 inline std::vector<std::int64_t> fake_answer(std::vector<std::int64_t> prompt, std::uint32_t layers,

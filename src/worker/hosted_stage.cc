@@ -40,6 +40,7 @@ wire::StageReady ready_message(const engine::StageInfo& info, Duration load_time
   ready.keeps_kv_apart = !info.shares_kv;
   std::error_code no_such_file;
   ready.masks_grammars = info.is_last && std::filesystem::exists(info.tokenizer, no_such_file);
+  ready.mean_width = info.final_width;
   if (const auto memory = system::process_memory()) {
     ready.resident_bytes = memory->resident_bytes;
     ready.anonymous_bytes = memory->anonymous_bytes;

@@ -14,6 +14,7 @@
 #include "sampling/sequence_sampler.h"
 #include "wire/messages.h"
 #include "worker/answer_grammar.h"
+#include "worker/row_sum.h"
 
 namespace paceline::worker {
 
@@ -33,6 +34,8 @@ struct SampledSequence {
   /// None where the answer may be any text. Copies share it, as it follows the sampler's history.
   std::shared_ptr<AnswerGrammar> grammar;
   std::string failure;  ///< why its grammar gives no token more; empty where it does
+  /// Where the mean of the prompt is wanted, and not given yet. Copies share it.
+  std::shared_ptr<const RowSum> sum;
 
   /// Takes over the history where penalties need one and none was given.
   void fork_from(const SampledSequence& parent);

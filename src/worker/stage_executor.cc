@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "wire/int8_rows.h"
+#include "wire/limits.h"
 #include "wire/text.h"
 #include "worker/row_sampler.h"
 
@@ -109,6 +110,14 @@ Result<SampledSequence> StageExecutor::sampled_sequence(const wire::SequenceSpec
     return fail(sampler.error().with_context(fmt::format("sequence {}", spec.sequence.value())));
   }
   sampled.sampler = std::make_shared<sampling::SequenceSampler>(*std::move(sampler));
+  if (spec.want_mean) {
+    if (info().final_width == 0 || spec.prompt_tokens == 0) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "sequence {} wants the mean of {} rows of {} values, expected 1 or more",
+                  spec.sequence.value(), spec.prompt_tokens, info().final_width);
+    }
+    sampled.sum = std::make_shared<const RowSum>(spec.prompt_tokens);
+  }
   if (!spec.sampling.grammar) return sampled;
   auto grammar = grammars_.find(*spec.sampling.grammar);
   if (grammar) {
@@ -133,6 +142,13 @@ Status StageExecutor::open_sequences(const wire::Step& step, Sequences& sequence
   if (sequences.size() > kMaxOpenSequences) {
     return fail(ErrorCode::kResourceExhausted, "{} sequences would be open, at most {} can be",
                 sequences.size(), kMaxOpenSequences);
+  }
+  const auto sums = static_cast<std::size_t>(
+      std::count_if(sequences.begin(), sequences.end(),
+                    [](const auto& entry) { return entry.second.sampled.sum != nullptr; }));
+  if (sums > kMaxSums) {
+    return fail(ErrorCode::kResourceExhausted, "{} prompts would be summed, at most {} can be",
+                sums, kMaxSums);
   }
   return {};
 }
@@ -249,6 +265,49 @@ Result<engine::StageBatch> StageExecutor::make_batch(const wire::Step& step,
   return batch;
 }
 
+/// Whether rows of the step are to be summed.
+Result<bool> StageExecutor::check_sums(const wire::Step& step, const Sequences& sequences) const {
+  bool has_sums = false;
+  std::uint64_t values = 0;
+  for (const wire::StepSequence& entry : step.sequences) {
+    if (entry.new_tokens == 0) continue;
+    const auto& sum = sequences.at(entry.sequence).sampled.sum;
+    if (sum == nullptr) continue;
+    PACELINE_RETURN_IF_ERROR(sum->check(entry));
+    has_sums = true;
+    if (sum->ends_with(entry.new_tokens)) values += info().final_width;
+  }
+  const std::uint64_t most = wire::Limits().mean_values;
+  if (values <= most) return has_sums;
+  return fail(ErrorCode::kResourceExhausted, "the step gives means of {} values, at most {}",
+              values, most);
+}
+
+/// The mean of a prompt comes with the sample behind it.
+void StageExecutor::sum_rows(const wire::Step& step, Sequences& sequences,
+                             std::span<const float> final_rows,
+                             std::vector<wire::Sample>& samples) const {
+  const std::size_t width = info().final_width;
+  std::uint32_t first = 0;
+  for (const wire::StepSequence& entry : step.sequences) {
+    if (entry.new_tokens == 0) continue;
+    auto& sum = sequences.at(entry.sequence).sampled.sum;
+    const std::uint32_t begin = std::exchange(first, first + entry.new_tokens);
+    if (sum == nullptr) continue;
+    const auto rows = final_rows.subspan(begin * width, entry.new_tokens * width);
+    auto more = std::make_shared<const RowSum>(sum->plus(rows, width));
+    if (!sum->ends_with(entry.new_tokens)) {
+      sum = std::move(more);
+      continue;
+    }
+    const std::uint32_t last = begin + sum->last_row();
+    const auto sample = std::find_if(samples.begin(), samples.end(),
+                                     [last](const auto& sampled) { return sampled.row == last; });
+    if (sample != samples.end()) sample->mean = more->mean();
+    sum = nullptr;
+  }
+}
+
 Result<std::vector<wire::Sample>> StageExecutor::sample_rows(const wire::Step& step,
                                                              Sequences& sequences,
                                                              std::span<const float> logits) {
@@ -275,7 +334,8 @@ void StageExecutor::forget_failed_grammars(const std::vector<wire::Sample>& samp
 }
 
 void StageExecutor::remember(StepId id, const std::vector<wire::Sample>& samples) {
-  recent_.emplace_back(id, samples);
+  auto& kept = recent_.emplace_back(id, samples).second;
+  for (wire::Sample& sample : kept) sample.mean = std::vector<float>();  // some KiB each
   if (recent_.size() > kRememberedSteps) recent_.pop_front();
 }
 
@@ -283,13 +343,17 @@ Result<StepProduct> StageExecutor::execute(StepId id, const wire::Step& step,
                                            std::span<const wire::Tensor> tensors) {
   PACELINE_ASSIGN_OR_RETURN(Sequences sequences, apply_operations(step));
   PACELINE_ASSIGN_OR_RETURN(const auto native, native_of(tensors));
-  PACELINE_ASSIGN_OR_RETURN(const auto batch, make_batch(step, sequences, native));
+  PACELINE_ASSIGN_OR_RETURN(auto batch, make_batch(step, sequences, native));
+  PACELINE_ASSIGN_OR_RETURN(batch.wants_final_rows, check_sums(step, sequences));
   StepProduct product;
   if (!batch.sequences.empty()) {
     PACELINE_ASSIGN_OR_RETURN(const auto output, engine_->run(batch));
     if (info().is_last) {
       PACELINE_ASSIGN_OR_RETURN(product.samples, sample_rows(step, sequences, output.logits));
       forget_failed_grammars(product.samples, sequences);
+      if (batch.wants_final_rows) {
+        sum_rows(step, sequences, output.final_rows, product.samples);
+      }
     } else {
       PACELINE_ASSIGN_OR_RETURN(product.boundaries, boundary_tensors(output, batch.rows()));
     }

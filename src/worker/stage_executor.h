@@ -32,6 +32,8 @@ class StageExecutor {
  public:
   /// A peer that opens sequences and frees none is stopped here.
   static constexpr std::size_t kMaxOpenSequences = 1U << 16;
+  /// The same for those whose rows are summed: a sum takes as much as a row of f64.
+  static constexpr std::size_t kMaxSums = 4096;
 
   /// In `link_precision` boundary tensors come and go; the engine knows only its own.
   explicit StageExecutor(std::unique_ptr<engine::StageEngine> engine,
@@ -46,7 +48,7 @@ class StageExecutor {
   /// that failed in a later stage may have opened it. kFailedPrecondition: a sequence is unknown,
   /// or its past is not what this stage holds. kInvalidArgument: sizes, blocks or sampling do not
   /// fit. kUnimplemented: a token reference to a result that was sampled elsewhere, or several KV
-  /// groups. kResourceExhausted: too many sequences.
+  /// groups. kResourceExhausted: too many sequences, sums or means.
   Result<StepProduct> execute(StepId id, const wire::Step& step,
                               std::span<const wire::Tensor> tensors);
 
@@ -69,6 +71,9 @@ class StageExecutor {
   Result<engine::StageBatch> make_batch(const wire::Step& step, const Sequences& sequences,
                                         std::span<const wire::Tensor> tensors) const;
   Status append_tokens(const wire::StepSequence& sequence, engine::StageBatch& batch) const;
+  Result<bool> check_sums(const wire::Step& step, const Sequences& sequences) const;
+  void sum_rows(const wire::Step& step, Sequences& sequences, std::span<const float> final_rows,
+                std::vector<wire::Sample>& samples) const;
   Result<std::vector<wire::Sample>> sample_rows(const wire::Step& step, Sequences& sequences,
                                                 std::span<const float> logits);
   void forget_failed_grammars(const std::vector<wire::Sample>& samples, const Sequences& sequences);

@@ -11,6 +11,7 @@ import serving
 
 kChat = "/v1/chat/completions"
 kText = "/v1/completions"
+kEmbed = "/v1/embeddings"
 kUser = {"role": "user", "content": "Say hello."}
 kInvalid = "invalid_value"
 kMissing = "missing_required_parameter"
@@ -152,6 +153,27 @@ kRefused = {
     "suffix": (kText, text(suffix="x"), 400, "suffix", kUnsupported),
     "best_of above n": (kText, text(best_of=3), 400, "best_of", kUnsupported),
     "prompt is missing": (kText, {}, 400, "prompt", kMissing),
+    "input is missing": (kEmbed, {}, 400, "input", kMissing),
+    "input is empty": (kEmbed, {"input": ""}, 400, "input", kInvalid),
+    "input has no items": (kEmbed, {"input": []}, 400, "input", kInvalid),
+    "input has an empty text": (kEmbed, {"input": ["a", ""]}, 400, "input", kInvalid),
+    "input has empty ids": (kEmbed, {"input": [[1], []]}, 400, "input", kInvalid),
+    "input mixes ids and texts": (kEmbed, {"input": [1, "a"]}, 400, "input", kInvalid),
+    "input is a number": (kEmbed, {"input": 5}, 400, "input", kInvalid),
+    "input outside the vocabulary": (kEmbed, {"input": [99999999]}, 400, "input", kInvalid),
+    "input below 0": (kEmbed, {"input": [-1]}, 400, "input", kInvalid),
+    "2049 inputs": (kEmbed, {"input": ["a"] * 2049}, 400, "input", kInvalid),
+    "an input above the context": (kEmbed, {"input": ["a", "word " * 2000]}, 400, "input",
+                                   "context_length_exceeded"),
+    "dimensions that are not the model's": (kEmbed, {"input": "a", "dimensions": 3}, 400, "dimensions",
+                                            kUnsupported),
+    "dimensions 0": (kEmbed, {"input": "a", "dimensions": 0}, 400, "dimensions", kInvalid),
+    "unknown encoding_format": (kEmbed, {"input": "a", "encoding_format": "int8"}, 400,
+                                "encoding_format", kInvalid),
+    "truncation of an input": (kEmbed, {"input": "a", "truncate_prompt_tokens": 3}, 400,
+                               "truncate_prompt_tokens", kUnsupported),
+    "unknown model of an embedding": (kEmbed, {"input": "a", "model": "nothing"}, 404, "model",
+                                      "model_not_found"),
     "prompt is empty": (kText, text(prompt=[]), 400, "prompt", kInvalid),
     "prompt is a number": (kText, text(prompt=1), 400, "prompt", kInvalid),
     "prompt mixes ids and text": (kText, text(prompt=[1, "a"]), 400, "prompt", kInvalid),

@@ -213,12 +213,6 @@ class Responses(ClientTest):
                 self.respond(**{name: value})
             self.assertEqual(raised.exception.param, name)
 
-    def test_embeddings_are_refused(self):
-        with self.assertRaises(openai.BadRequestError) as raised:
-            self.client.embeddings.create(model=serving.kModel, input="x")
-        self.assertIn("gives no embeddings", raised.exception.message)
-        self.assertEqual(raised.exception.code, "unsupported_model")
-
 
 class Completions(ClientTest):
     def test_whole_and_stream(self):
