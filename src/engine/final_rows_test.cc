@@ -7,6 +7,7 @@
 
 #include <openvino/op/matmul.hpp>
 #include <openvino/runtime/core.hpp>
+#include <openvino/runtime/properties.hpp>
 
 #include "cut/test_models.h"
 #include "engine/engine_testing.h"

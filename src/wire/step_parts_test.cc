@@ -82,6 +82,7 @@ TEST(StepPartsTest, AStepInPartsThatTellsMoreCannotBeSent) {
       {"more than the number of sequence 6", [](Step& s) { s.opened[0].history = {kTold}; }},
       {"more than the number of sequence 6", [](Step& s) { s.opened[0].prompt_tokens = 1; }},
       {"more than the number of sequence 6", [](Step& s) { s.opened[0].sampling.seed = 1; }},
+      {"more than the number of sequence 6", [](Step& s) { s.opened[0].want_mean = true; }},
       {"more than the number of sequence 6",
        [](Step& s) { s.opened[0].want_logits_digest = true; }},
       {"step.sequences.tokens: 1 for sequence 5, expected 0",
