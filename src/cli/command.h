@@ -21,6 +21,7 @@ void add_doctor_command(CLI::App& app, Status& done);
 void add_fleet_commands(CLI::App& app, Status& done);
 void add_generate_command(CLI::App& app, Status& done);
 void add_inspect_command(CLI::App& app, Status& done);
+void add_key_command(CLI::App& app, Status& done);
 void add_precompile_command(CLI::App& app, Status& done);
 void add_relay_command(CLI::App& app, Status& done);
 void add_run_command(CLI::App& app, Status& done);

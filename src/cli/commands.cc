@@ -128,6 +128,7 @@ Commands::Commands(SettingsEntries given)
   add_batch_command(app, done);
   add_compile_command(app, done);
   add_inspect_command(app, done);
+  add_key_command(app, done);
   add_verify_command(app, done);
   add_shard_command(app, done);
   add_precompile_command(app, done);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -68,6 +69,34 @@ Result<std::string> make_api_key() {
 
 std::string hash_api_key(std::string_view key) { return to_hex(digest_of(key)); }
 
+Result<std::string> add_api_key(const std::filesystem::path& path, std::string_view name) {
+  if (!is_name(name)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "\"{}\": expected a name of letters, digits and . _ - @, {} at most", name,
+                kMaxNameBytes);
+  }
+  std::string before;
+  if (std::filesystem::exists(path)) {
+    PACELINE_ASSIGN_OR_RETURN(before, system::read_text_file(path, kMaxFileBytes));
+    PACELINE_RETURN_IF_ERROR(ApiKeys::check(path, before));
+  }
+  PACELINE_ASSIGN_OR_RETURN(std::string key, make_api_key());
+  // Appended in one piece: the file keeps its owner and mode, and a server that reads it meanwhile
+  // sees whole lines.
+  const bool is_open_ended = !before.empty() && before.back() != '\n';
+  std::ofstream file(path, std::ios::app);
+  file << std::string(is_open_ended ? "\n" : "") + std::string(name) + ":" + hash_api_key(key) +
+              "\n";
+  file.close();
+  if (!file) return fail(ErrorCode::kInvalidArgument, "{}: cannot be written to", path.string());
+  return key;
+}
+
+Status ApiKeys::check(const std::filesystem::path& path, std::string_view text) {
+  PACELINE_RETURN_IF_ERROR(parse(path, text));
+  return {};
+}
+
 Result<std::shared_ptr<ApiKeys>> ApiKeys::open(const std::filesystem::path& path) {
   std::shared_ptr<ApiKeys> keys(new ApiKeys(path));
   PACELINE_RETURN_IF_ERROR(keys->reload());
@@ -96,10 +125,6 @@ Result<std::vector<ApiKeys::Key>> ApiKeys::parse(const std::filesystem::path& pa
     }
     keys.push_back({std::string(name), *digest});
   }
-  if (keys.empty()) {
-    return fail(ErrorCode::kInvalidArgument, "{}: expected one line NAME:HASH at least",
-                path.string());
-  }
   return keys;
 }
 
@@ -116,6 +141,10 @@ Status ApiKeys::reload() {
   const auto state = file_state();  // before reading: a change after it is seen the next time
   PACELINE_ASSIGN_OR_RETURN(const std::string text, system::read_text_file(path_, kMaxFileBytes));
   PACELINE_ASSIGN_OR_RETURN(auto keys, parse(path_, text));
+  if (keys.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "{}: expected one line NAME:HASH at least",
+                path_.string());
+  }
   const std::lock_guard lock(mutex_);
   keys_ = std::move(keys);
   state_ = state;

@@ -20,12 +20,19 @@ namespace paceline::http {
 Result<std::string> make_api_key();
 /// What the file holds of a key: its SHA-256 in hex. Keys are random, so a slow hash adds nothing.
 std::string hash_api_key(std::string_view key);
+/// Makes a key, adds its line to the file, which is made where there is none, and gives the key
+/// itself, which is kept nowhere. kInvalidArgument: the name, a line of the file, a file that
+/// cannot be written.
+Result<std::string> add_api_key(const std::filesystem::path& path, std::string_view name);
 
 /// Lines "NAME:SHA256-IN-HEX", empty ones, and those that begin with #. Thread-safe.
 class ApiKeys {
  public:
   /// Errors name the file and the line.
   static Result<std::shared_ptr<ApiKeys>> open(const std::filesystem::path& path);
+
+  /// Whether `text` is such a file's; it may have no line yet. Errors name `path` and the line.
+  static Status check(const std::filesystem::path& path, std::string_view text);
 
   /// The name of the key. All keys are compared, each in constant time. Looks at most once a second
   /// whether the file has changed.

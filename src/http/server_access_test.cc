@@ -131,6 +131,27 @@ TEST(MediaType, IsAskedForWhereThereIsABody) {
   EXPECT_EQ(status_of(server, "POST /echo HTTP/1.1\r\nHost: localhost\r\n\r\n"), 200);
 }
 
+TEST_F(Folder, KeysAreAddedToTheFile) {
+  const auto path = write("keys", "# staff\nalice:" + hash_api_key("hers"));  // no end of line
+  const auto bobs = add_api_key(path, "bob");
+  ASSERT_TRUE(bobs) << bobs.error().message();
+  const auto made = path.parent_path() / "new";
+  const auto carols = add_api_key(made, "carol");
+  ASSERT_TRUE(carols) << carols.error().message();
+  EXPECT_NE(*bobs, *carols);
+  const auto keys = ApiKeys::open(path);
+  ASSERT_TRUE(keys) << keys.error().message();
+  EXPECT_EQ((*keys)->tenant("hers"), "alice");
+  EXPECT_EQ((*keys)->tenant(*bobs), "bob");
+  EXPECT_EQ((*keys)->tenant(*carols), std::nullopt);
+  EXPECT_EQ((*ApiKeys::open(made))->tenant(*carols), "carol");
+
+  EXPECT_FALSE(add_api_key(path, "two words"));
+  EXPECT_FALSE(add_api_key(path.parent_path() / "no" / "folder", "bob"));
+  const auto broken = write("broken", "in clear\n");
+  EXPECT_THAT(add_api_key(broken, "bob").error().message(), HasSubstr("line 1"));
+}
+
 TEST_F(Folder, KeysAreAskedFor) {
   const auto key = make_api_key();
   ASSERT_TRUE(key);
