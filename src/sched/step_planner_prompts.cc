@@ -13,6 +13,7 @@ constexpr std::size_t kMostHistory = 1U << 20;
 
 std::vector<Sequence*> in_order(const std::map<Rank, Sequence*>& sequences) {
   std::vector<Sequence*> ordered;
+  ordered.reserve(sequences.size());
   for (const auto& [rank, sequence] : sequences) ordered.push_back(sequence);
   return ordered;
 }

@@ -26,7 +26,7 @@ Status EmbeddingReply::fill(bool has_place) {
     coordinator::GenerationRequest request = like_;
     request.prompt = inputs_[next_];
     request.keeps_place = std::exchange(has_place, false);
-    const auto submitted = submit(next_, std::move(request));
+    auto submitted = submit(next_, std::move(request));
     if (!submitted) {
       const bool can_wait = submitted.error().code() == ErrorCode::kResourceExhausted;
       // Those under way will give their places.
