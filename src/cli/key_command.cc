@@ -16,7 +16,7 @@ struct KeyFlags {
 };
 
 Status add_key(const KeyFlags& flags) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string key, http::add_api_key(flags.file, flags.name));
+  PACELINE_ASSIGN_OR_RETURN(const std::string key, http::ApiKeys::add(flags.file, flags.name));
   fmt::print(stderr, "{}: the hash of a key named {}; the key itself is shown this once\n",
              flags.file, flags.name);
   fmt::print("{}\n", key);

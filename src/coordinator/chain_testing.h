@@ -68,6 +68,19 @@ class ChainTest : public testing::Test {
     if (!pool) return fail(std::move(pool).error());
     return Chain::start(*std::move(pool), plan, clock_);
   }
+  /// Over as many new workers, each with one layer and the last with the rest.
+  std::unique_ptr<Chain> start_over(std::uint32_t stages) {
+    ChainPlan divided = plan({});
+    divided.context_tokens = 96;
+    divided.kv_blocks = 128;
+    for (std::uint32_t i = 0; i < stages; ++i) {
+      const std::uint32_t end = i + 1 == stages ? worker::kFakeLayers : i + 1;
+      divided.route.push_back({workers_.start(), {i, end}});
+    }
+    auto chain = start(divided);
+    EXPECT_TRUE(chain) << chain.error().message();
+    return *std::move(chain);
+  }
   template <typename T>
   static void expect_error(const Result<T>& result, ErrorCode code,
                            const std::vector<std::string>& parts) {

@@ -10,9 +10,8 @@
 #include <regex>
 
 #include "coordinator/answer_waiter.h"
-#include "coordinator/chain.h"
+#include "coordinator/chain_testing.h"
 #include "text/test_vocabulary.h"
-#include "worker/worker_testing.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -75,31 +74,12 @@ std::vector<Asked> random_requests(std::uint32_t seed) {
   return all;
 }
 
-class GrammarChainTest : public testing::Test {
+class GrammarChainTest : public ChainTest {
  protected:
   GrammarChainTest() {
     const auto path = std::filesystem::path(testing::TempDir()) / "grammar_chain_tokenizer.json";
     std::ofstream(path) << text::tokenizer_json_from(text::test_vocabulary("bpe")).value();
     workers_.prepare = [path](worker::FakeEngine& engine) { engine.set_tokenizer(path); };
-  }
-
-  std::unique_ptr<Chain> start(std::uint32_t stages) {
-    ChainPlan plan;
-    plan.package_digest = "digest";
-    plan.context_tokens = 96;
-    plan.kv_blocks = 128;
-    plan.logical_block_tokens = kFakeBlockTokens;
-    std::vector<std::string> addresses;
-    for (std::uint32_t i = 0; i < stages; ++i) {
-      addresses.push_back(workers_.start());
-      const std::uint32_t end = i + 1 == stages ? kFakeLayers : i + 1;
-      plan.route.push_back({addresses.back(), {i, end}});
-    }
-    auto pool = WorkerPool::connect(workers_.transport(), clock_, addresses, "anna", net::soon());
-    EXPECT_TRUE(pool) << pool.error().message();
-    auto chain = Chain::start(*std::move(pool), plan, clock_);
-    EXPECT_TRUE(chain) << chain.error().message();
-    return *std::move(chain);
   }
 
   BatchOptions options(const Chain& chain, std::uint32_t blocks, Speculation speculation) const {
@@ -140,8 +120,6 @@ class GrammarChainTest : public testing::Test {
     return answers;
   }
 
-  const SteadyClock clock_;
-  worker::FakeWorkers workers_;
   const text::Tokenizer tokenizer_ = text::test_tokenizer("bpe");
 };
 
@@ -161,8 +139,8 @@ void expect_same(const std::vector<std::vector<Generation>>& one,
 }
 
 TEST_F(GrammarChainTest, AnswersAreTheSameAloneBatchedDraftedAndBegunAgain) {
-  const auto whole = start(1);
-  const auto divided = start(3);
+  const auto whole = start_over(1);
+  const auto divided = start_over(3);
   std::size_t ended = 0;
   std::uint64_t preemptions = 0;
   std::uint64_t accepted = 0;
@@ -201,7 +179,7 @@ TEST_F(GrammarChainTest, AnswersAreTheSameAloneBatchedDraftedAndBegunAgain) {
 }
 
 TEST_F(GrammarChainTest, AGrammarThatDoesNotCompileFailsItsRequestAlone) {
-  const auto chain = start(2);
+  const auto chain = start_over(2);
   BatchGenerator generator(*chain, 2, &tokenizer_, clock_, options(*chain, 128, Speculation::kOff));
   auto requests = random_requests(1);
   requests.resize(4);

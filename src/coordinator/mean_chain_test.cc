@@ -6,8 +6,7 @@
 #include <random>
 
 #include "coordinator/answer_waiter.h"
-#include "coordinator/chain.h"
-#include "worker/worker_testing.h"
+#include "coordinator/chain_testing.h"
 
 namespace paceline::coordinator {
 namespace {
@@ -19,27 +18,8 @@ using worker::fake_mean;
 using worker::kFakeBlockTokens;
 using worker::kFakeLayers;
 
-class MeanChainTest : public testing::Test {
+class MeanChainTest : public ChainTest {
  protected:
-  std::unique_ptr<Chain> start(std::uint32_t stages) {
-    ChainPlan plan;
-    plan.package_digest = "digest";
-    plan.context_tokens = 96;
-    plan.kv_blocks = 128;
-    plan.logical_block_tokens = kFakeBlockTokens;
-    std::vector<std::string> addresses;
-    for (std::uint32_t i = 0; i < stages; ++i) {
-      addresses.push_back(workers_.start());
-      const std::uint32_t end = i + 1 == stages ? kFakeLayers : i + 1;
-      plan.route.push_back({addresses.back(), {i, end}});
-    }
-    auto pool = WorkerPool::connect(workers_.transport(), clock_, addresses, "anna", net::soon());
-    EXPECT_TRUE(pool) << pool.error().message();
-    auto chain = Chain::start(*std::move(pool), plan, clock_);
-    EXPECT_TRUE(chain) << chain.error().message();
-    return *std::move(chain);
-  }
-
   static BatchOptions options(const Chain& chain, std::uint32_t blocks) {
     BatchOptions options;
     options.vocabulary_size = worker::kFakeVocabulary;
@@ -89,16 +69,13 @@ class MeanChainTest : public testing::Test {
     EXPECT_EQ(given.prompt_tokens, asked.prompt.size());
     EXPECT_EQ(given.reused_tokens, 0U) << "rows that are not computed cannot be summed";
   }
-
-  const SteadyClock clock_;
-  worker::FakeWorkers workers_;
 };
 
 TEST_F(MeanChainTest, AMeanIsThatOfThePromptAloneWhateverIsBesideIt) {
   std::uint64_t preemptions = 0;
   std::uint64_t reused = 0;
   for (const std::uint32_t stages : {1U, 2U, 3U}) {
-    const auto chain = start(stages);
+    const auto chain = start_over(stages);
     for (std::uint32_t seed = 1; seed <= 4; ++seed) {
       SCOPED_TRACE(testing::Message() << stages << " stages, seed " << seed);
       // Room for two or three of the longer ones.
@@ -128,7 +105,7 @@ TEST_F(MeanChainTest, AMeanIsThatOfThePromptAloneWhateverIsBesideIt) {
 }
 
 TEST_F(MeanChainTest, ACancelledOneIsForgottenByTheStage) {
-  const auto chain = start(2);
+  const auto chain = start_over(2);
   BatchGenerator generator(*chain, 2, nullptr, clock_, options(*chain, 30));
   GenerationRequest request;
   request.prompt.assign(90, 5);
@@ -148,7 +125,7 @@ TEST_F(MeanChainTest, ACancelledOneIsForgottenByTheStage) {
 
 TEST_F(MeanChainTest, AStageWithoutMeansIsNamedAndAnswersAllElse) {
   workers_.prepare = [](worker::FakeEngine& engine) { engine.give_no_final_rows(); };
-  const auto chain = start(2);
+  const auto chain = start_over(2);
   const std::string& last = chain->plan().route.back().address;
   EXPECT_THAT(chain->why_no_means(),
               HasSubstr("worker " + last + " has the last stage and gives no means"));
@@ -169,7 +146,7 @@ TEST_F(MeanChainTest, AStageWithoutMeansIsNamedAndAnswersAllElse) {
 }
 
 TEST_F(MeanChainTest, AStepHasNoMoreMeansThanItsResultHolds) {
-  const auto chain = start(1);
+  const auto chain = start_over(1);
   EXPECT_EQ(chain->mean_width(), 2U);
   EXPECT_EQ(chain->why_no_means(), "");
   sched::SchedulerOptions options;

@@ -223,13 +223,18 @@ class PrivateChainTest : public testing::Test {
     return {plain, penalties, scored};
   }
 
-  static std::vector<Generation> answers(Chain& chain, spec::DraftModel* model = nullptr) {
+  static BatchOptions options() {
     BatchOptions options;
     options.scheduler.context_tokens = 96;
     options.scheduler.kv_blocks = 64;
     options.scheduler.block_tokens = kFakeBlockTokens;
     options.pipeline.least_step_tokens = 5;
     options.pipeline.most_step_tokens = 5;
+    return options;
+  }
+
+  static std::vector<Generation> answers(Chain& chain, spec::DraftModel* model = nullptr) {
+    BatchOptions options = PrivateChainTest::options();
     options.speculation = Speculation::kAlways;
     options.draft_model = model;
     options.vocabulary_size = worker::kFakeVocabulary;
@@ -332,17 +337,11 @@ TEST_F(PrivateChainTest, WorkersBetweenSeeNoTokensAndTheAnswersAreTheSame) {
   EXPECT_GT(history, requests()[1].prompt.size());
 }
 
-/// Also where nothing is private the tokens' history and parameters do not travel along the chain.
 TEST_F(PrivateChainTest, AMeanIsMadeAtHome) {
   Tap between(workers_.transport(), workers_.start());
   auto chain = start({between.address()});
   ASSERT_TRUE(chain) << chain.error().message();
-  BatchOptions options;
-  options.scheduler.context_tokens = 96;
-  options.scheduler.kv_blocks = 64;
-  options.scheduler.block_tokens = kFakeBlockTokens;
-  options.pipeline.least_step_tokens = 5;
-  options.pipeline.most_step_tokens = 5;
+  BatchOptions options = PrivateChainTest::options();
   options.mean_width = (*chain)->mean_width();
   options.why_no_means = (*chain)->why_no_means();
   BatchGenerator generator(**chain, 3, nullptr, clock_, options);
@@ -354,6 +353,7 @@ TEST_F(PrivateChainTest, AMeanIsMadeAtHome) {
   EXPECT_EQ(given->mean, worker::fake_mean(request.prompt, kFakeLayers));
 }
 
+/// Also where nothing is private the tokens' history and parameters do not travel along the chain.
 TEST_F(PrivateChainTest, StagesBetweenAreToldNothingInAnyChain) {
   Tap tap(workers_.transport(), workers_.start());
   const std::string first = workers_.start();

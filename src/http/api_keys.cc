@@ -57,9 +57,7 @@ bool is_name(std::string_view text) {
          });
 }
 
-}  // namespace
-
-Result<std::string> make_api_key() {
+Result<std::string> new_key() {
   std::array<std::uint8_t, 32> bytes{};
   if (::RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
     return fail(ErrorCode::kInternal, "no random bytes could be had for a key");
@@ -67,9 +65,11 @@ Result<std::string> make_api_key() {
   return "pk-" + to_hex(bytes);
 }
 
+}  // namespace
+
 std::string hash_api_key(std::string_view key) { return to_hex(digest_of(key)); }
 
-Result<std::string> add_api_key(const std::filesystem::path& path, std::string_view name) {
+Result<std::string> ApiKeys::add(const std::filesystem::path& path, std::string_view name) {
   if (!is_name(name)) {
     return fail(ErrorCode::kInvalidArgument,
                 "\"{}\": expected a name of letters, digits and . _ - @, {} at most", name,
@@ -78,9 +78,9 @@ Result<std::string> add_api_key(const std::filesystem::path& path, std::string_v
   std::string before;
   if (std::filesystem::exists(path)) {
     PACELINE_ASSIGN_OR_RETURN(before, system::read_text_file(path, kMaxFileBytes));
-    PACELINE_RETURN_IF_ERROR(ApiKeys::check(path, before));
+    PACELINE_RETURN_IF_ERROR(parse(path, before));
   }
-  PACELINE_ASSIGN_OR_RETURN(std::string key, make_api_key());
+  PACELINE_ASSIGN_OR_RETURN(std::string key, new_key());
   // Appended in one piece: the file keeps its owner and mode, and a server that reads it meanwhile
   // sees whole lines.
   const bool is_open_ended = !before.empty() && before.back() != '\n';
@@ -90,11 +90,6 @@ Result<std::string> add_api_key(const std::filesystem::path& path, std::string_v
   file.close();
   if (!file) return fail(ErrorCode::kInvalidArgument, "{}: cannot be written to", path.string());
   return key;
-}
-
-Status ApiKeys::check(const std::filesystem::path& path, std::string_view text) {
-  PACELINE_RETURN_IF_ERROR(parse(path, text));
-  return {};
 }
 
 Result<std::shared_ptr<ApiKeys>> ApiKeys::open(const std::filesystem::path& path) {

@@ -16,14 +16,8 @@
 
 namespace paceline::http {
 
-/// A new key of 256 random bits, "pk-" and 64 hex digits.
-Result<std::string> make_api_key();
 /// What the file holds of a key: its SHA-256 in hex. Keys are random, so a slow hash adds nothing.
 std::string hash_api_key(std::string_view key);
-/// Makes a key, adds its line to the file, which is made where there is none, and gives the key
-/// itself, which is kept nowhere. kInvalidArgument: the name, a line of the file, a file that
-/// cannot be written.
-Result<std::string> add_api_key(const std::filesystem::path& path, std::string_view name);
 
 /// Lines "NAME:SHA256-IN-HEX", empty ones, and those that begin with #. Thread-safe.
 class ApiKeys {
@@ -31,8 +25,10 @@ class ApiKeys {
   /// Errors name the file and the line.
   static Result<std::shared_ptr<ApiKeys>> open(const std::filesystem::path& path);
 
-  /// Whether `text` is such a file's; it may have no line yet. Errors name `path` and the line.
-  static Status check(const std::filesystem::path& path, std::string_view text);
+  /// Makes a key ("pk-" and 256 random bits in hex), adds its line to the file, which is made where
+  /// there is none, and gives the key itself, which is kept nowhere. kInvalidArgument: the name, a
+  /// line of the file, a file that cannot be written.
+  static Result<std::string> add(const std::filesystem::path& path, std::string_view name);
 
   /// The name of the key. All keys are compared, each in constant time. Looks at most once a second
   /// whether the file has changed.
