@@ -118,3 +118,11 @@ def service() -> Service:
     started = Service()
     atexit.register(started.close)
     return started
+
+
+def clients(started: Service):
+    """The official client twice: each response validated strictly, and not."""
+    import openai
+
+    arguments = {"base_url": started.url + "/v1", "api_key": "none", "max_retries": 0}
+    return openai.OpenAI(_strict_response_validation=True, **arguments), openai.OpenAI(**arguments)

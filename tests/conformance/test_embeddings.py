@@ -46,10 +46,8 @@ class ClientCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.service = serving.service()
-        arguments = {"base_url": cls.service.url + "/v1", "api_key": "none", "max_retries": 0}
-        cls.client = openai.OpenAI(_strict_response_validation=True, **arguments)
         # The client asks for base64 unless told otherwise, and decodes it after its own validation.
-        cls.lenient = openai.OpenAI(**arguments)
+        cls.client, cls.lenient = serving.clients(cls.service)
 
     def create(self, given, **arguments):
         return self.client.embeddings.create(model=serving.kModel, input=given,

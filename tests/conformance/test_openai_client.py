@@ -13,11 +13,9 @@ class ClientTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.service = serving.service()
-        arguments = {"base_url": cls.service.url + "/v1", "api_key": "none", "max_retries": 0}
-        cls.client = openai.OpenAI(_strict_response_validation=True, **arguments)
         # The client's types have no null where OpenAI's own server sends one: the finish reason of
         # a text completion's chunk, and the log-probability of a prompt's first token.
-        cls.lenient = openai.OpenAI(**arguments)
+        cls.client, cls.lenient = serving.clients(cls.service)
 
     def chat(self, **arguments):
         given = {"model": serving.kModel, "messages": kHello, "max_tokens": 12, "temperature": 0}
